@@ -1,0 +1,283 @@
+"""Rows: what a law over the next token is written in, and the arithmetic that verification does on it.
+
+A row is a one-dimensional, read-only array of V probabilities, of one of three kinds: ``float64``;
+``object`` holding :class:`fractions.Fraction`, for exact laws; or ``int64``, which sums to one only when it
+is a point mass, and which mixes with either of the others without rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "Context",
+    "Row",
+    "check_row",
+    "is_exact",
+    "point_mass",
+    "rational",
+    "residual",
+    "total_variation",
+]
+
+Context: TypeAlias = tuple[int, ...]
+Row: TypeAlias = NDArray[Any]
+
+SUM_TOLERANCE = {
+    np.dtype(np.float64): 1e-9,
+    np.dtype(np.float32): 1e-5,  # a softmax over 10^5 tokens, summed in float32
+}
+
+
+def check_row(row: ArrayLike, context: Sequence[int], vocab_size: int | None = None) -> Row:
+    """Return `row` as a read-only row, or say what keeps it from being a law over the next token.
+
+    Nothing is repaired. Values are kept: ``float32`` is widened to ``float64``, integers inside an object row
+    become Fractions (so that no later division turns them into floats), other integers become ``int64``.
+
+    Parameters
+    ----------
+    row : array_like, shape (V,)
+        Probabilities: float64, float32, integers, or an object array (a list, a tuple) of Fractions and ints.
+    context : sequence of int
+        The tokens the row follows; only named in errors.
+    vocab_size : int, optional
+        The V that is required.
+
+    Returns
+    -------
+    ndarray, shape (V,)
+        `row` itself when it already is a read-only row that owns its memory; otherwise a read-only copy, so
+        that a buffer which its owner uses again changes nothing.
+
+    Raises
+    ------
+    ValueError
+        For a wrong shape or size, values that are no numbers, NaN, infinite or negative ones, and a sum that
+        is not one: exactly for exact rows, within 1e-9 for float64 and 1e-5 for float32.
+    """
+    where = f"the row at context {describe_context(context)}"
+    values = _numbers(row, where)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"{where} has shape {values.shape}: give one probability a token, shape (V,)")
+    if vocab_size is not None and values.size != vocab_size:
+        raise ValueError(
+            f"{where} has {values.size} probabilities for a vocabulary of {vocab_size}: give one a token"
+        )
+    probs = _widened(values, where)
+    if probs.dtype == np.float64 and not np.isfinite(probs).all():
+        token = int(np.argmin(np.isfinite(probs)))
+        raise ValueError(f"{where} has {probs[token]} for token {token}: give finite probabilities")
+    if (probs < 0).any():
+        token = int(np.argmax(probs < 0))
+        raise ValueError(
+            f"{where} has the negative {probs[token]} for token {token}: give probabilities, not logits"
+        )
+    total = probs.sum()
+    if abs(total - 1) > SUM_TOLERANCE.get(values.dtype, 0):
+        raise ValueError(f"{where} sums to {total}, not to 1: divide it by its sum where it is made")
+    return read_only(probs)
+
+
+def _numbers(row: ArrayLike, where: str) -> NDArray[Any]:
+    """`row` as an array, in one of the dtypes that a row can be written in."""
+    try:
+        values = np.asarray(row)
+    except ValueError:
+        raise ValueError(f"{where} is ragged: give one probability a token, shape (V,)") from None
+    if values.dtype not in SUM_TOLERANCE and values.dtype.kind not in "iuO":
+        raise ValueError(
+            f"{where} holds {values.dtype}: give float64, float32, or rational(values) for an exact row"
+        )
+    return values
+
+
+def _widened(values: NDArray[Any], where: str) -> Row:
+    """The same values as float64, int64 or Fractions."""
+    if values.dtype != object:
+        return values.astype(np.float64 if values.dtype.kind == "f" else np.int64, copy=False)
+    if all(type(value) is Fraction for value in values):
+        return values
+    for token, value in enumerate(values):
+        if not isinstance(value, int | Fraction):
+            raise ValueError(
+                f"{where} is an object array with {value!r} for token {token}: "
+                f"give rational(row) for an exact row, or a float64 array"
+            )
+    return np.array([Fraction(value) for value in values], dtype=object)
+
+
+def read_only(row: Row) -> Row:
+    """`row` itself if it is read-only and owns its memory, else a read-only copy.
+
+    Parameters
+    ----------
+    row : ndarray
+        Any array.
+
+    Returns
+    -------
+    ndarray
+        The same values, which nobody can change through another array.
+    """
+    if row.flags.writeable or row.base is not None:
+        row = np.array(row)
+        row.setflags(write=False)
+    return row
+
+
+def describe_context(context: Sequence[int]) -> str:
+    """`context` as errors name it: whole when short, else its end and its length.
+
+    Parameters
+    ----------
+    context : sequence of int
+        Tokens.
+
+    Returns
+    -------
+    str
+        For example ``(3, 1)`` or ``(..., 5, 6, 7, 8) of 900 tokens``.
+    """
+    if len(context) <= 8:
+        return str(tuple(context))
+    return f"(..., {', '.join(str(token) for token in context[-4:])}) of {len(context)} tokens"
+
+
+def is_exact(row: Row) -> bool:
+    """Whether every probability in `row` is rational, so that arithmetic on it does not round.
+
+    Parameters
+    ----------
+    row : ndarray, shape (V,)
+        A row.
+
+    Returns
+    -------
+    bool
+        True for integer rows and for object rows of Fractions and ints, False for floats.
+    """
+    if row.dtype == object:
+        return all(isinstance(value, int | Fraction) for value in row.flat)
+    return row.dtype.kind in "iu"
+
+
+def rational(values: ArrayLike) -> Row:
+    """The same numbers as Fractions, for rows that are computed with exactly.
+
+    Parameters
+    ----------
+    values : array_like, any shape
+        Strings such as ``"1/3"`` and ``"0.25"``, ints, Fractions, Decimals, or floats. A float is taken as
+        the binary number it is: 0.1 is 3602879701896397/36028797018963968; write ``"0.1"`` for one tenth.
+
+    Returns
+    -------
+    ndarray of Fraction, same shape
+        Read-only. The sum is whatever it is: :func:`check_row` tells if it is not one.
+
+    Raises
+    ------
+    ValueError
+        For a value that is no finite number.
+    """
+    numbers = np.array(values, dtype=object)
+    for index, value in np.ndenumerate(numbers):
+        try:
+            numbers[index] = Fraction(value.item() if isinstance(value, np.generic) else value)
+        except (TypeError, ValueError, ArithmeticError):
+            raise ValueError(
+                f"rational got {value!r}: give finite numbers, or strings such as '1/3' and '0.25'"
+            ) from None
+    numbers.setflags(write=False)
+    return numbers
+
+
+def point_mass(token: int, vocab_size: int) -> Row:
+    """The law of a token that is certain.
+
+    Parameters
+    ----------
+    token : int
+        From 0 to `vocab_size` - 1.
+    vocab_size : int
+        Number of tokens V.
+
+    Returns
+    -------
+    ndarray of int64, shape (V,)
+        One at `token`, zero elsewhere: exact beside Fractions, a float beside floats.
+
+    Raises
+    ------
+    ValueError
+        When `token` is outside the vocabulary.
+    """
+    if not 0 <= token < vocab_size:
+        raise ValueError(f"token {token} is outside the vocabulary: give one from 0 to {vocab_size - 1}")
+    row = np.zeros(vocab_size, dtype=np.int64)
+    row[token] = 1
+    row.setflags(write=False)
+    return row
+
+
+def residual(target: Row, draft: Row) -> Row:
+    """What is left of the target's law once the draft has had its share: max(0, target - draft).
+
+    It is not normalised. Its sum is the total variation between the two rows, which is the probability that
+    a draft token is rejected (Leviathan et al. 2023, section 2.3 and appendix A.1; Chen et al. 2023,
+    theorem 1).
+
+    A residual without any mass means that no token can be rejected; with exact rows nobody asks for it then.
+    Rounding can bring a float sampler here, with a probability of a few 2^-53, when the rows are equal but
+    for noise. The target's row is returned in that case: whatever is drawn there moves the law of the output
+    by no more than that probability, and the target's row, unlike a uniform one, holds no token that the
+    target rules out.
+
+    Parameters
+    ----------
+    target, draft : ndarray, shape (V,)
+        The two laws, in any kinds of rows: Fractions stay Fractions.
+
+    Returns
+    -------
+    ndarray, shape (V,)
+        Weights for ``chance.pick``.
+    """
+    if target.dtype == object:  # the same numbers in half the time: subtract only where something is left
+        pairs = zip(target.tolist(), draft.tolist(), strict=True)
+        weights = np.array([q - p if q > p else 0 for q, p in pairs], dtype=object)
+    else:
+        weights = np.maximum(target - draft, 0)
+    return weights if weights.any() else target
+
+
+def total_variation(first: Row, second: Row) -> Fraction | float:
+    """Half the sum of the absolute differences: the largest difference in probability over sets of tokens.
+
+    Parameters
+    ----------
+    first, second : ndarray, shape (V,)
+        Two laws over the same tokens.
+
+    Returns
+    -------
+    Fraction or float
+        A Fraction when both rows are exact.
+
+    Raises
+    ------
+    ValueError
+        When the shapes differ.
+    """
+    if first.shape != second.shape:
+        raise ValueError(f"no distance between shapes {first.shape} and {second.shape}: give one vocabulary")
+    differences = np.abs(first - second)
+    if is_exact(first) and is_exact(second):
+        return sum(differences.tolist(), Fraction(0)) / 2
+    return float(differences.sum()) / 2
