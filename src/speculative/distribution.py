@@ -34,7 +34,7 @@ SUM_TOLERANCE = {
 }
 
 
-def check_row(row: ArrayLike, context: Sequence[int], vocab_size: int | None = None) -> Row:
+def check_row(row: ArrayLike, context: Sequence[object], vocab_size: int | None = None) -> Row:
     """Return `row` as a read-only row, or say what keeps it from being a law over the next token.
 
     Nothing is repaired. Values are kept: ``float32`` is widened to ``float64``, integers inside an object row
@@ -44,7 +44,7 @@ def check_row(row: ArrayLike, context: Sequence[int], vocab_size: int | None = N
     ----------
     row : array_like, shape (V,)
         Probabilities: float64, float32, integers, or an object array (a list, a tuple) of Fractions and ints.
-    context : sequence of int
+    context : sequence
         The tokens the row follows; only named in errors.
     vocab_size : int, optional
         The V that is required.
@@ -131,12 +131,12 @@ def read_only(row: Row) -> Row:
     return row
 
 
-def describe_context(context: Sequence[int]) -> str:
+def describe_context(context: Sequence[object]) -> str:
     """`context` as errors name it: whole when short, else its end and its length.
 
     Parameters
     ----------
-    context : sequence of int
+    context : sequence
         Tokens.
 
     Returns
@@ -144,9 +144,9 @@ def describe_context(context: Sequence[int]) -> str:
     str
         For example ``(3, 1)`` or ``(..., 5, 6, 7, 8) of 900 tokens``.
     """
-    if len(context) <= 8:
-        return str(tuple(context))
-    return f"(..., {', '.join(str(token) for token in context[-4:])}) of {len(context)} tokens"
+    if len(context) > 8:
+        return f"(..., {', '.join(map(str, context[-4:]))}) of {len(context)} tokens"
+    return f"({', '.join(map(str, context))}{',' if len(context) == 1 else ''})"
 
 
 def is_exact(row: Row) -> bool:
