@@ -198,6 +198,69 @@ def rational(values: ArrayLike) -> Row:
     return numbers
 
 
+def as_written(name: str, value: float | Fraction) -> Fraction:
+    """A parameter as the number that is written: the float 0.9 is 9/10.
+
+    Parameters
+    ----------
+    name : str
+        What it is a parameter of; only named in errors.
+    value : int, float or Fraction
+        A finite number.
+
+    Returns
+    -------
+    Fraction
+        Its float is `value` again.
+
+    Raises
+    ------
+    ValueError
+        For anything but a finite number.
+    """
+    try:
+        written = str(float(value))
+        return Fraction(value) if isinstance(value, int | Fraction) else Fraction(written)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} got {value!r}: give a finite number") from None
+
+
+def normalised(weights: Row) -> Row:
+    """The law proportional to `weights`.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (V,)
+        Floats or Fractions, none negative and not all zero.
+
+    Returns
+    -------
+    ndarray, shape (V,)
+        A read-only row, exact when the weights are Fractions.
+    """
+    return read_only(weights / weights.sum())
+
+
+def conditioned(row: Row, kept: NDArray[Any]) -> Row:
+    """The law of a token of `row` given that it is one of `kept`.
+
+    Parameters
+    ----------
+    row : ndarray, shape (V,)
+        A row.
+    kept : ndarray of bool, shape (V,), or of tokens
+        Which tokens are kept. They have some probability.
+
+    Returns
+    -------
+    ndarray, shape (V,)
+        A read-only row, exact when `row` is; `row` itself when no other token has any probability.
+    """
+    weights = np.zeros_like(row)
+    weights[kept] = row[kept]
+    return normalised(weights) if (row != weights).any() else row
+
+
 def point_mass(token: int, vocab_size: int) -> Row:
     """The law of a token that is certain.
 

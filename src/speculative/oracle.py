@@ -22,7 +22,7 @@ from speculative.distribution import (
     check_row,
     describe_context,
     is_exact,
-    read_only,
+    normalised,
     total_variation,
 )
 
@@ -77,7 +77,7 @@ class Oracle:
             raise ValueError(f"vocab_size is {self.vocab_size}: give the number of tokens, 1 or more")
         if self.vocabulary is not None and len(self.vocabulary) != self.vocab_size:
             raise ValueError(
-                f"vocabulary has {len(self.vocabulary)} strings for {self.vocab_size} tokens: give one a token"
+                f"vocabulary has {len(self.vocabulary)} strings for {self.vocab_size} tokens: give as many"
             )
         if self.context_limit is not None and self.context_limit < 0:
             raise ValueError(f"context_limit is {self.context_limit}: give 0 or more, or None for no limit")
@@ -339,7 +339,7 @@ def softmax(logits: ArrayLike, context: Sequence[object] = (), vocab_size: int |
         raise ValueError(f"{where} {fault}: give finite logits, or -inf for some tokens to rule them out")
     with np.errstate(over="ignore"):  # the distance to the maximum may be -inf: probability zero
         weights = np.exp(values - top)
-    return read_only(weights / weights.sum())
+    return normalised(weights)
 
 
 def _from_function(
