@@ -1,0 +1,170 @@
+"""Small exact instances on which verifiers are proved, and the check over all of them.
+
+No single pair of laws sees every fault: with some, a reused uniform is invisible, with others a residual from the
+wrong row. So there is a battery: zeros, ties, near-equal and equal rows, one-hot rows, disjoint supports, at least
+three tokens, and another law after every context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from speculative.decode import Verify
+from speculative.distribution import Context, rational
+from speculative.draft import Drafter, model
+from speculative.laws import MAX_PATHS
+from speculative.oracle import Oracle, table
+from speculative.proof import Proof, prove
+from speculative.replay import Progress
+from speculative.warp import Warp
+
+Laws = Mapping[Context, str]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A target and a draft given by tables, and how many tokens are drafted.
+
+    Parameters
+    ----------
+    name : str
+        What it is there for.
+    target_laws, draft_laws : mapping from context to str
+        One row each, its probabilities as fractions with spaces between: "1/2 1/3 1/6". A context is looked up by its
+        longest suffix in the table.
+    num_draft_tokens : int
+        k.
+    rounds : int
+        How many rounds are proved.
+    """
+
+    name: str
+    target_laws: Laws
+    draft_laws: Laws
+    num_draft_tokens: int
+    rounds: int = 1
+
+    @property
+    def target(self) -> Oracle:
+        """The target as an oracle with exact rows."""
+        return _oracle(self.target_laws)
+
+    @property
+    def draft(self) -> Oracle:
+        """The draft model as an oracle with exact rows."""
+        return _oracle(self.draft_laws)
+
+    @property
+    def drafter(self) -> Drafter:
+        """The draft model as a drafter that samples a chain."""
+        return model(self.draft)
+
+    def prove(self, verify: Verify, *, warp: Warp | None = None, **options: Any) -> Proof:
+        """Return `prove` of a verifier on this instance, against the target under `warp` where one is given."""
+        reference = None if warp is None else warp(self.target)
+        return prove(
+            verify, self.target, self.drafter,
+            num_draft_tokens=self.num_draft_tokens, rounds=self.rounds, reference=reference, **options,
+        )  # fmt: skip
+
+    def code(self, verify: str = "verify.token") -> str:
+        """Return Python source that proves a verifier on this instance, to be pasted."""
+        return (
+            "from speculative import verify\n"
+            "from speculative.battery import Instance\n\n"
+            f"instance = Instance(\n    {self.name!r},\n    target_laws={dict(self.target_laws)!r},\n"
+            f"    draft_laws={dict(self.draft_laws)!r},\n    num_draft_tokens={self.num_draft_tokens},\n"
+            f"    rounds={self.rounds},\n)\nprint(instance.prove({verify}))\n"
+        )
+
+
+def _oracle(laws: Laws) -> Oracle:
+    return table({context: rational(row.split()) for context, row in laws.items()})
+
+
+def random_instance(seed: int, vocab_size: int, num_draft_tokens: int, *, rounds: int = 1) -> Instance:
+    """Return an instance with small random laws, another one after every last two tokens.
+
+    Zeros and ties are frequent; the same seed gives the same instance.
+    """
+    rng = np.random.default_rng(seed)
+    contexts: list[Context] = [(), *((i,) for i in range(vocab_size))]
+    contexts += [(i, j) for i in range(vocab_size) for j in range(vocab_size)]
+
+    def laws() -> dict[Context, str]:
+        rows = {}
+        for context in contexts:
+            weights = rng.integers(0, 6, vocab_size)
+            weights[rng.integers(vocab_size)] += 1
+            rows[context] = " ".join(f"{weight}/{weights.sum()}" for weight in weights)
+        return rows
+
+    name = f"random, V={vocab_size}, k={num_draft_tokens}"
+    return Instance(name, laws(), laws(), num_draft_tokens, rounds)
+
+
+BATTERY = (
+    Instance("four tokens, disjoint in part", {(): ".10 .60 .30 0"}, {(): ".50 .05 .25 .20"}, 1),
+    Instance("four tokens, overlapping", {(): ".10 .60 .30 0"}, {(): ".50 .20 .10 .20"}, 1),
+    Instance("disjoint supports", {(): "0 0 1/3 2/3"}, {(): "1/4 3/4 0 0"}, 1),
+    Instance("equal laws", {(): "1/5 1/5 3/5"}, {(): "1/5 1/5 3/5"}, 2),
+    Instance(
+        "all but equal",
+        {(): "333333/1000000 333333/1000000 333334/1000000"},
+        {(): "333334/1000000 333333/1000000 333333/1000000"},
+        2,
+    ),
+    Instance(
+        "one-hot rows",
+        {(): "0 1 0", (1,): "1/2 0 1/2", (0,): "0 0 1", (2,): "1/3 1/3 1/3"},
+        {(): "1/3 1/3 1/3", (1,): "1 0 0", (0,): "1/4 1/4 1/2", (2,): "0 1 0"},
+        2,
+    ),
+    Instance(
+        "another law after every token",
+        {(): "1/2 3/10 1/5", (0,): "1/5 1/5 3/5", (1,): "0 7/10 3/10", (2,): "2/5 2/5 1/5"},
+        {(): "1/5 3/10 1/2", (0,): "3/5 1/5 1/5", (1,): "1/3 1/3 1/3", (2,): "1/10 1/10 4/5"},
+        2,
+        rounds=2,
+    ),
+    random_instance(1, 3, 2, rounds=2),
+    random_instance(2, 3, 3),
+    random_instance(3, 4, 3),
+    random_instance(4, 5, 2),
+)
+"""From small to large, so that the first one a verifier fails on is the simplest."""
+
+
+def proofs(
+    verify: Verify,
+    *,
+    warp: Warp | None = None,
+    instances: Iterable[Instance] = BATTERY,
+    max_paths: int = MAX_PATHS,
+    progress: Callable[[Instance], Progress | None] = lambda instance: None,
+) -> Iterator[tuple[Instance, Proof]]:
+    """Prove a verifier on each instance, one after the other.
+
+    Parameters
+    ----------
+    verify : callable
+        A verifier, as for `prove`.
+    warp : Warp, optional
+        The warp under which the target is to be reproduced: `temperature(0)` for greedy verification.
+    instances : iterable of Instance
+        The battery by default.
+    max_paths : int
+        As for `law`.
+    progress : callable
+        `progress(instance)` gives the progress callback for that instance's enumeration.
+
+    Yields
+    ------
+    instance, proof
+    """
+    for instance in instances:
+        yield instance, instance.prove(verify, warp=warp, max_paths=max_paths, progress=progress(instance))

@@ -1,0 +1,272 @@
+"""The loop: draft, score, verify, again; and the target alone beside it.
+
+Every function here is a program: its first argument is a `chance`. `sample(generate, target, drafter, prompt,
+max_new_tokens=20, rng=0)` runs it; `law(generate, ...)` gives its law.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from speculative.chance import Chance, Number
+from speculative.distribution import Context
+from speculative.draft.proposal import NO_DRAFT, Draft
+from speculative.oracle import Oracle, check_vocabulary
+from speculative.verify.token import token
+from speculative.verify.verdict import Verdict
+
+Propose = Callable[[Any, Context, int], Draft]
+Verify = Callable[..., Verdict | Sequence[int]]
+
+_UNLIMITED = 1 << 62
+
+
+class Round(NamedTuple):
+    """What one target pass brought.
+
+    Parameters
+    ----------
+    tokens : tuple of int
+        The tokens kept: accepted drafts and one more, or less where a stop token cut the block.
+    drafted : int
+        Drafts that were verified for keeping: all proposed ones, but for those behind a stop token.
+    accepted : int
+        How many of `tokens` are drafts; they come first.
+    last : {"residual", "bonus", "draft"}
+        What the last token is: drawn after a rejection, drawn after all drafts were accepted, or a draft (a stop
+        token).
+    target_probs : tuple
+        The target's probability of each token at its place.
+    """
+
+    tokens: tuple[int, ...]
+    drafted: int
+    accepted: int
+    last: str
+    target_probs: tuple[Number, ...]
+
+    @property
+    def log_probs(self) -> tuple[float, ...]:
+        """Natural logarithms of the target's probabilities; -inf for a token the target rules out."""
+        return tuple(math.log(probability) if probability else -math.inf for probability in self.target_probs)
+
+
+class Generation(NamedTuple):
+    """What was generated: the new tokens, the rounds they came in, and why it ended.
+
+    `stop_reason` is "stop_token", "max_new_tokens" or "context_limit".
+    """
+
+    tokens: tuple[int, ...]
+    rounds: tuple[Round, ...]
+    stop_reason: str
+
+    @property
+    def log_probs(self) -> tuple[float, ...]:
+        """Natural logarithms of the target's probability of each token."""
+        return tuple(value for one in self.rounds for value in one.log_probs)
+
+
+def speculate(
+    chance: Chance,
+    target: Oracle,
+    drafter: Propose,
+    context: Context = (),
+    *,
+    num_draft_tokens: int = 4,
+    verify: Verify = token,
+) -> Round:
+    """Run one round: draft, score once, verify.
+
+    Parameters
+    ----------
+    chance : Chance
+        Asked by the drafter, then by the verifier.
+    target : Oracle
+        Scored once, on all k + 1 positions.
+    drafter : callable
+        `drafter(chance, context, num_draft_tokens) -> Draft`; not called for 0 draft tokens.
+    context : tuple of int
+        The tokens so far.
+    num_draft_tokens : int
+        How many tokens to ask the drafter for, 0 or more.
+    verify : callable
+        `verify(chance, draft, target_probs) -> Verdict`; a plain sequence of emitted tokens will do.
+
+    Returns
+    -------
+    Round
+
+    Notes
+    -----
+    **Law.** With a lossless verifier, `tokens` continued by the target has the target's joint law given `context`.
+    """
+    draft = drafter(chance, context, num_draft_tokens) if num_draft_tokens else NO_DRAFT
+    _check_draft(draft, num_draft_tokens, target.vocab_size)
+    target_probs = target.score(context, draft.tokens)  # [k+1, V]
+    verdict = verify(chance, draft, target_probs)
+    if not isinstance(verdict, Verdict):
+        verdict = Verdict(tuple(int(emitted) for emitted in verdict), len(verdict) - 1)
+    if not 1 <= len(verdict.tokens) <= len(target_probs):
+        raise ValueError(
+            f"the verifier emitted {len(verdict.tokens)} tokens for {len(draft)} drafts: emit 1 to k + 1"
+        )
+    return Round(
+        tokens=verdict.tokens,
+        drafted=len(draft),
+        accepted=verdict.accepted,
+        last="bonus" if verdict.accepted == len(draft) else "residual",
+        target_probs=tuple(row[emitted] for row, emitted in zip(target_probs, verdict.tokens, strict=False)),
+    )
+
+
+def stream(
+    chance: Chance,
+    target: Oracle,
+    drafter: Propose,
+    context: Context = (),
+    *,
+    max_new_tokens: int,
+    num_draft_tokens: int = 4,
+    verify: Verify = token,
+    stop_tokens: Collection[int] = (),
+) -> Iterator[Round]:
+    """Yield the rounds of `generate` as they are made; see there."""
+    _check_count("max_new_tokens", max_new_tokens)
+    _check_count("num_draft_tokens", num_draft_tokens)
+    check_vocabulary(target, drafter)
+    context, left = tuple(context), max_new_tokens
+    while left and (room := _room(target, context)) >= 0:
+        one = speculate(
+            chance,
+            target,
+            drafter,
+            context,
+            num_draft_tokens=min(num_draft_tokens, left - 1, room),
+            verify=verify,
+        )
+        one = _cut(one, stop_tokens)
+        yield one
+        if one.tokens[-1] in stop_tokens:
+            return
+        context, left = context + one.tokens, left - len(one.tokens)
+
+
+def generate(
+    chance: Chance,
+    target: Oracle,
+    drafter: Propose,
+    context: Context = (),
+    *,
+    max_new_tokens: int,
+    num_draft_tokens: int = 4,
+    verify: Verify = token,
+    stop_tokens: Collection[int] = (),
+) -> Generation:
+    """Generate tokens speculatively.
+
+    Parameters
+    ----------
+    chance, target, drafter, verify
+        As for `speculate`.
+    context : tuple of int
+        The prompt.
+    max_new_tokens : int
+        Exactly so many tokens come out unless a stop token or the context limit ends it before. No round drafts
+        more than can still be kept.
+    num_draft_tokens : int
+        The most tokens drafted per round.
+    stop_tokens : collection of int
+        The first of them, wherever in a block it stands, is the last token generated.
+
+    Returns
+    -------
+    Generation
+
+    Raises
+    ------
+    ValueError
+        For negative counts, a vocabulary that is not the target's, or a context longer than the target's limit.
+
+    Notes
+    -----
+    **Law.** With a lossless verifier, `tokens` has the same law as `autoregress(target, context, ...)`.
+    """
+    rounds = tuple(
+        stream(
+            chance,
+            target,
+            drafter,
+            context,
+            max_new_tokens=max_new_tokens,
+            num_draft_tokens=num_draft_tokens,
+            verify=verify,
+            stop_tokens=stop_tokens,
+        )
+    )
+    tokens = tuple(emitted for one in rounds for emitted in one.tokens)
+    return Generation(tokens, rounds, _stop_reason(tokens, max_new_tokens, stop_tokens))
+
+
+def autoregress(
+    chance: Chance,
+    target: Oracle,
+    context: Context = (),
+    *,
+    max_new_tokens: int,
+    stop_tokens: Collection[int] = (),
+) -> Generation:
+    """Generate tokens with the target alone, one per pass: what speculation has to reproduce.
+
+    Parameters and the result are those of `generate`; every round is one bonus token.
+
+    Notes
+    -----
+    **Law.** Token i is drawn from `target(context + tokens[:i])`.
+    """
+    _check_count("max_new_tokens", max_new_tokens)
+    tokens: Context = ()
+    rounds: tuple[Round, ...] = ()
+    while len(tokens) < max_new_tokens and _room(target, context + tokens) >= 0:
+        row = target(context + tokens)
+        drawn = chance.pick(row)
+        tokens, rounds = (*tokens, drawn), (*rounds, Round((drawn,), 0, 0, "bonus", (row[drawn],)))
+        if drawn in stop_tokens:
+            break
+    return Generation(tokens, rounds, _stop_reason(tokens, max_new_tokens, stop_tokens))
+
+
+def _cut(one: Round, stop_tokens: Collection[int]) -> Round:
+    """End a round at its first stop token; drafts behind it count as never verified."""
+    kept = next((i + 1 for i, emitted in enumerate(one.tokens) if emitted in stop_tokens), len(one.tokens))
+    if kept > one.accepted:
+        return one
+    return Round(one.tokens[:kept], kept, kept, "draft", one.target_probs[:kept])
+
+
+def _room(target: Oracle, context: Context) -> int:
+    """Return how many drafts the target's context limit leaves room for; negative when not even one token is."""
+    return _UNLIMITED if target.context_limit is None else target.context_limit - len(context)
+
+
+def _stop_reason(tokens: Context, max_new_tokens: int, stop_tokens: Collection[int]) -> str:
+    if tokens and tokens[-1] in stop_tokens:
+        return "stop_token"
+    return "max_new_tokens" if len(tokens) == max_new_tokens else "context_limit"
+
+
+def _check_count(name: str, count: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise ValueError(f"{name}={count!r}: give a whole number, 0 or more")
+
+
+def _check_draft(draft: Draft, num_draft_tokens: int, vocab_size: int) -> None:
+    if len(draft) > num_draft_tokens:
+        raise ValueError(f"the drafter proposed {len(draft)} tokens where {num_draft_tokens} were asked for")
+    for row in draft.probs:
+        if len(row) != vocab_size:
+            raise ValueError(
+                f"the drafter's rows have {len(row)} tokens and the target's {vocab_size}: they must share a vocabulary"
+            )

@@ -1,0 +1,53 @@
+"""Drafters: where proposed tokens come from, each in a file of its own, and the table of them.
+
+A drafter is a program `(chance, context, num_draft_tokens) -> Draft`. It may propose fewer tokens than asked, and
+none at all. What it returns holds the tokens together with the law each was *actually drawn from*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from speculative.draft.lookup import lookup
+from speculative.draft.model import model
+from speculative.draft.proposal import NO_DRAFT, Draft, Drafter
+from speculative.draft.stop import low_confidence, low_entropy_bound
+
+__all__ = [
+    "DRAFTERS",
+    "NO_DRAFT",
+    "Draft",
+    "Drafter",
+    "DrafterEntry",
+    "lookup",
+    "low_confidence",
+    "low_entropy_bound",
+    "model",
+]
+
+
+@dataclass(frozen=True)
+class DrafterEntry:
+    """An entry of the table `DRAFTERS`.
+
+    Parameters
+    ----------
+    function : callable
+        Makes a `Drafter`.
+    source : str
+        Where it is published.
+    deterministic : bool
+        Whether the draft is a function of the context, so that every declared law is a point mass.
+    """
+
+    function: Callable[..., Drafter]
+    source: str
+    deterministic: bool
+
+
+DRAFTERS = {
+    "model": DrafterEntry(model, "Leviathan et al. 2023; Chen et al. 2023", deterministic=False),
+    "lookup": DrafterEntry(lookup, "Saxena 2023 (prompt lookup)", deterministic=True),
+}
+"""Every drafter by name."""

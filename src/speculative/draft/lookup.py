@@ -1,0 +1,52 @@
+"""Draft by looking up: what followed the last time the context ended like this.
+
+Prompt lookup (Saxena 2023); the same idea as n-gram matching in vLLM and transformers.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from speculative.chance import Chance
+from speculative.distribution import Context, point_mass
+from speculative.draft.proposal import Draft, Drafter
+
+
+def lookup(vocab_size: int, *, max_match: int = 3, vocabulary: tuple[str, ...] | None = None) -> Drafter:
+    """Return a drafter that copies from the context itself.
+
+    Parameters
+    ----------
+    vocab_size : int
+        V.
+    max_match : int
+        The longest suffix of the context looked for; shorter ones, down to one token, are tried in turn.
+    vocabulary : tuple of str, optional
+        What each token stands for.
+
+    Returns
+    -------
+    Drafter
+        It proposes the tokens that followed the latest earlier occurrence of the longest matching suffix, and
+        nothing where there is none. No `chance` is asked.
+
+    Notes
+    -----
+    **Law.** The draft is a function of the context, so each token's law is a point mass: a verifier accepts it
+    with the target's own probability, and the residual is the target without it.
+    """
+    if max_match < 1:
+        raise ValueError(
+            f"max_match={max_match}: give the length of the longest suffix to look for, 1 or more"
+        )
+    return Drafter(partial(_copy, vocab_size, max_match), vocab_size, vocabulary)
+
+
+def _copy(vocab_size: int, max_match: int, _: Chance, context: Context, num_draft_tokens: int) -> Draft:
+    for length in range(min(max_match, len(context) - 1), 0, -1):
+        suffix = context[-length:]
+        for start in range(len(context) - length - 1, -1, -1):
+            if context[start : start + length] == suffix:
+                tokens = context[start + length : start + length + num_draft_tokens]
+                return Draft(tokens, tuple(point_mass(token, vocab_size) for token in tokens))
+    return Draft((), ())

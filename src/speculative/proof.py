@@ -1,0 +1,218 @@
+"""The claim: a block, continued by the target, has exactly the target's joint law. Proved by enumeration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from fractions import Fraction
+from html import escape
+from typing import Any, NamedTuple
+
+from speculative.chance import Chance, Number
+from speculative.decode import Propose, Verify, speculate
+from speculative.distribution import Context
+from speculative.laws import MAX_PATHS, Answer, Law, law, paths
+from speculative.oracle import Oracle, cached
+from speculative.replay import Progress
+
+
+class Block(NamedTuple):
+    """What a proof looks at in one round."""
+
+    tokens: tuple[int, ...]
+    drafted: int
+    accepted: int
+
+
+class Worst(NamedTuple):
+    """The token sequence that comes out too often by the most, and the likeliest path to it."""
+
+    tokens: tuple[int, ...]
+    probability: Number
+    target_probability: Number
+    path: tuple[Answer, ...]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How the output law of a verifier compares with the target's, and what a round brings.
+
+    Parameters
+    ----------
+    distance : Fraction or float
+        Total variation distance between the joint law of the first tokens and the target's own.
+    exact : bool
+        Whether every probability was rational; only then is a distance of 0 a proof.
+    horizon : int
+        How many tokens the joint law covers.
+    output : Law
+        The joint law of those tokens.
+    tokens_per_target_pass : Fraction or float
+        Expected tokens of the first round.
+    survival : tuple
+        survival[i] is the probability that at least i + 1 drafts are accepted.
+    drafted : tuple
+        drafted[i] is the probability that the draft has more than i tokens.
+    worst : Worst or None
+        None where the distance is 0.
+    """
+
+    distance: Number
+    exact: bool
+    horizon: int
+    output: Law
+    tokens_per_target_pass: Number
+    survival: tuple[Number, ...]
+    drafted: tuple[Number, ...]
+    worst: Worst | None
+
+    @property
+    def lossless(self) -> bool:
+        """Whether the output law was shown to equal the target's, in exact arithmetic."""
+        return self.exact and self.distance == 0
+
+    @property
+    def expected_accepted(self) -> Number:
+        """Expected number of accepted drafts per round."""
+        return sum(self.survival)
+
+    @property
+    def acceptance_by_position(self) -> tuple[Number, ...]:
+        """Acceptance at position i given that all drafts before it were accepted and one was made there.
+
+        Read off rounds of full length: where a drafter may stop early, the ratio counts a stop as no acceptance.
+        """
+        before = (Fraction(1), *self.survival)
+        return tuple(after / start for start, after in zip(before, self.survival, strict=False) if start)
+
+    def __repr__(self) -> str:
+        verdict = "lossless" if self.lossless else f"distance {_shown(self.distance)}"
+        kind = "exact" if self.exact else "float"
+        return (
+            f"Proof({verdict} over {self.horizon} tokens, {kind}; "
+            f"{_shown(self.tokens_per_target_pass)} tokens per target pass)"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>{self.output._repr_html_()}"
+
+
+def prove(
+    verify: Verify,
+    target: Oracle,
+    drafter: Propose,
+    context: Context = (),
+    *,
+    num_draft_tokens: int,
+    rounds: int = 1,
+    reference: Oracle | None = None,
+    arithmetic: str | None = None,
+    max_paths: int = MAX_PATHS,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Proof:
+    """Compute the exact output law of a verifier and compare it with the target's.
+
+    Parameters
+    ----------
+    verify : callable
+        `verify(chance, draft, target_probs) -> Verdict`, or a plain sequence of the tokens emitted. Code written for
+        a numpy generator becomes one through `with_generator`.
+    target : Oracle
+        The target; give rows of Fractions for an exact proof.
+    drafter : callable
+        The drafter, as for `speculate`.
+    context : tuple of int
+        Where the first round starts.
+    num_draft_tokens : int
+        Drafts per round, k.
+    rounds : int
+        Rounds before the target takes over. The joint law of `rounds * (k + 1)` tokens is compared.
+    reference : Oracle, optional
+        The oracle whose law the output should have; the target itself by default. `temperature(0)(target)` for greedy
+        verification, the exact target for a target in floats.
+    arithmetic, max_paths, executor, progress
+        As for `law`, for each round's enumeration.
+
+    Returns
+    -------
+    Proof
+    """
+    if num_draft_tokens < 0 or rounds < 1:
+        raise ValueError(
+            f"num_draft_tokens={num_draft_tokens}, rounds={rounds}: give k >= 0 and at least one round"
+        )
+    target = cached(target)
+    reference = target if reference is None else cached(reference)
+    options: dict[str, Any] = {"num_draft_tokens": num_draft_tokens, "verify": verify}
+
+    def block_law(tokens: Context) -> Law:
+        return law(
+            _block, target, drafter, context + tokens, arithmetic=arithmetic, max_paths=max_paths,
+            executor=executor, progress=progress, **options,
+        )  # fmt: skip
+
+    first = block_law(())
+    emitted: Mapping[Context, Number] = first.map(lambda block: block.tokens)
+    for _ in range(rounds - 1):
+        emitted = _continued(emitted, lambda tokens: block_law(tokens).map(lambda block: block.tokens))
+    horizon = rounds * (num_draft_tokens + 1)
+    output = _topped_up(emitted, reference, context, horizon)
+    wanted = _topped_up({(): Fraction(1)}, reference, context, horizon)
+    distance = output.distance(wanted)
+    return Proof(
+        distance=distance,
+        exact=output.exact and wanted.exact,
+        horizon=horizon,
+        output=output,
+        tokens_per_target_pass=first.mean(lambda block: len(block.tokens)),
+        survival=tuple(first.mean(lambda block, i=i: block.accepted > i) for i in range(num_draft_tokens)),
+        drafted=tuple(first.mean(lambda block, i=i: block.drafted > i) for i in range(num_draft_tokens)),
+        worst=None if distance == 0 else _worst(output, wanted, paths(
+            _block, target, drafter, context, arithmetic=arithmetic, **options)),
+    )  # fmt: skip
+
+
+def _block(chance: Chance, target: Oracle, drafter: Propose, context: Context, **options: Any) -> Block:
+    one = speculate(chance, target, drafter, context, **options)
+    return Block(one.tokens, one.drafted, one.accepted)
+
+
+def _continued(
+    emitted: Mapping[Context, Number], following: Callable[[Context], Mapping[Context, Number]]
+) -> Law:
+    masses: dict[Context, Number] = {}
+    for tokens, probability in emitted.items():
+        for more, share in following(tokens).items():
+            masses[tokens + more] = masses.get(tokens + more, 0) + probability * share
+    return Law(masses)
+
+
+def _topped_up(emitted: Mapping[Context, Number], reference: Oracle, context: Context, horizon: int) -> Law:
+    """Let the reference continue every sequence shorter than the horizon, one token at a time."""
+    masses = dict(emitted)
+    for length in range(horizon):
+        for tokens in [tokens for tokens in masses if len(tokens) == length]:
+            probability = masses.pop(tokens)
+            for following, share in enumerate(reference(context + tokens).tolist()):
+                if share:
+                    longer = (*tokens, following)
+                    masses[longer] = masses.get(longer, 0) + probability * share
+    return Law(masses)
+
+
+def _worst(output: Law, wanted: Law, walks: Any) -> Worst:
+    tokens = max(output, key=lambda tokens: output[tokens] - wanted.get(tokens, 0))
+    leading = [path for path in walks if path.outcome.tokens == tokens[: len(path.outcome.tokens)]]
+    likeliest = max(leading, key=lambda path: path.probability)
+    return Worst(tokens, output[tokens], wanted.get(tokens, Fraction(0)), likeliest.answers)
+
+
+def _shown(number: Number) -> str:
+    text = str(number)
+    return (
+        f"{float(number):.6g}"
+        if len(text) > 12 or isinstance(number, float)
+        else f"{text} = {float(number):.6g}"
+    )
