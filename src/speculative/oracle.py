@@ -514,20 +514,18 @@ class _Checked:
     def row(self, context: Context) -> Row:
         if context not in self.rows:
             self.rows[context] = check_row(self.oracle.row(context), context, self.oracle.vocab_size)
-        row = check_row(self.oracle.row(context), context, self.oracle.vocab_size)
-        self._compare(
-            row, self.rows[context], f"the oracle gives two laws for context {describe_context(context)}"
-        )
-        return row
+        first = self.rows[context]
+        again = check_row(self.oracle.row(context), context, self.oracle.vocab_size)
+        self._compare(again, first, f"the oracle gives two laws after context {describe_context(context)}")
+        return first
 
     def score_rows(self, context: Context, drafted: Context) -> list[Row]:
         scored = self.oracle.score(context, drafted)
         rows = [check_row(row, context + drafted[:i], self.oracle.vocab_size) for i, row in enumerate(scored)]
         for i in range(count_reachable(rows, drafted)):
-            alone = self.row(context + drafted[:i])
             self._compare(
                 rows[i],
-                alone,
+                self.row(context + drafted[:i]),
                 f"row {i} of score({describe_context(context)}, {describe_context(drafted)}) is not the law "
                 f"after {describe_context(context + drafted[:i])}",
             )
