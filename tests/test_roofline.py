@@ -130,7 +130,7 @@ def test_c22_faulty_clocks_are_told_apart_by_the_hand_computed_times(fault, wron
     ],
 )
 def test_what_must_be_positive(name, build, bad):
-    with pytest.raises((ValueError, TypeError), match=rf"^{name} = .*: pass a"):
+    with pytest.raises(ValueError, match=rf"^{name} = .*: give a"):
         build(bad)
 
 
@@ -138,11 +138,11 @@ def test_other_bad_input():
     with pytest.raises(ValueError, match=r"^cache_bytes_per_token = -1 is too small"):
         Model(7, 2, -1)
     for name in ("batch", "positions"):
-        with pytest.raises(ValueError, match=rf"^{name} = 0 is too small: pass an int of at least 1$"):
+        with pytest.raises(ValueError, match=rf"^{name} = 0 is too small: give an int of at least 1$"):
             pass_time(MODEL, MACHINE, **{name: 0})
-    with pytest.raises(ValueError, match=r"^context = -1 is too small: pass an int of at least 0$"):
+    with pytest.raises(ValueError, match=r"^context = -1 is too small: give an int of at least 0$"):
         pass_time(MODEL, MACHINE, context=-1)
-    with pytest.raises(TypeError, match=r"^context = 1\.5 is not a whole number"):
+    with pytest.raises(ValueError, match=r"^context = 1\.5 is not a whole number"):
         break_even_batch(0.5, 2, 0.1, MODEL, MACHINE, context=1.5)
     for function in (speedup_at_batch, break_even_batch):
         with pytest.raises(ValueError, match=r"^acceptance = 1\.5 is out of range"):

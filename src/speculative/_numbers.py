@@ -11,16 +11,16 @@ Number: TypeAlias = float | Fraction
 def number(name: str, value: object, low: int | None = None, high: int | None = None) -> Number:
     """Return `value` as a Fraction where it is rational, else as a float; refuse what is no finite number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} = {value!r} is not a number: pass an int, a float or a Fraction")
+        raise ValueError(f"{name} = {value!r} is not a number: give an int, a float or a Fraction")
     if isinstance(value, numbers.Integral):
         value = int(value)
     checked = Fraction(value) if isinstance(value, numbers.Rational) else float(value)
     if isinstance(checked, float) and not math.isfinite(checked):
-        raise ValueError(f"{name} = {value!r} is not finite: pass a finite number")
+        raise ValueError(f"{name} = {value!r} is not finite: give a finite number")
     if low is not None and high is not None and not low <= checked <= high:
-        raise ValueError(f"{name} = {value!r} is out of range: pass a number from {low} to {high}")
+        raise ValueError(f"{name} = {value!r} is out of range: give a number from {low} to {high}")
     if low is not None and checked < low:
-        raise ValueError(f"{name} = {value!r} is too small: pass a number of at least {low}")
+        raise ValueError(f"{name} = {value!r} is too small: give a number of at least {low}")
     return checked
 
 
@@ -33,14 +33,14 @@ def positive(name: str, value: object) -> Number:
     """A number above 0."""
     checked = number(name, value)
     if checked <= 0:
-        raise ValueError(f"{name} = {value!r} is not positive: pass a number above 0")
+        raise ValueError(f"{name} = {value!r} is not positive: give a number above 0")
     return checked
 
 
 def count(name: str, value: object, low: int = 1) -> int:
     """A whole number of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} = {value!r} is not a whole number: pass an int of at least {low}")
+        raise ValueError(f"{name} = {value!r} is not a whole number: give an int of at least {low}")
     if value < low:
-        raise ValueError(f"{name} = {value!r} is too small: pass an int of at least {low}")
+        raise ValueError(f"{name} = {value!r} is too small: give an int of at least {low}")
     return int(value)

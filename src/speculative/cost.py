@@ -122,7 +122,7 @@ def survival_from_conditionals(conditionals: Iterable[Number]) -> tuple[Number, 
         reached = reached * probability(f"conditional acceptance at position {position}", conditional)
         survival.append(reached)
     if not survival:
-        raise ValueError("conditionals is empty: pass the acceptance at position 1, 2, ...")
+        raise ValueError("conditionals is empty: give the acceptance at position 1, 2, ...")
     return tuple(survival)
 
 
@@ -145,10 +145,10 @@ def tokens_from_survival(survival: Iterable[Number]) -> Number:
         if reached[-1] > reached[-2]:
             raise ValueError(
                 f"survival at position {position} = {value} is more than the {reached[-2]} before it, but "
-                "P(accepted >= i) cannot rise: pass conditionals to tokens_from_conditionals"
+                "P(accepted >= i) cannot rise: give conditionals to tokens_from_conditionals"
             )
     if len(reached) == 1:
-        raise ValueError("survival is empty: pass P(accepted >= 1), P(accepted >= 2), ...")
+        raise ValueError("survival is empty: give P(accepted >= 1), P(accepted >= 2), ...")
     return sum(reached)
 
 
@@ -365,7 +365,7 @@ def best_num_draft_tokens(acceptance: Number, cost: Number, *, limit: int | None
     if math.isinf(longest):
         raise ValueError(
             f"acceptance = {acceptance} at cost = {cost}: every further draft pays, so no length is best; "
-            "pass limit, the longest draft you can run"
+            "give limit, the longest draft you can run"
         )
     lengths = sorted({math.floor(longest), math.ceil(longest)})
     speedups = {length: speedup(acceptance, length, cost) if length else Fraction(1) for length in lengths}
