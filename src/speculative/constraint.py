@@ -53,7 +53,7 @@ def repetition_penalty(oracle: Oracle, penalty: float | Fraction) -> Oracle:
 
     Notes
     -----
-    **Law** Token x with probability proportional to p(x) / penalty if x is in the context, and to p(x) if
+    **Law.** Token x with probability proportional to p(x) / penalty if x is in the context, and to p(x) if
     not. Other rules exist. The one of CTRL (Keskar et al. 2019, section 4.1) divides positive logits and
     multiplies negative ones, so its result depends on a constant that the logits may be shifted by without
     changing the law; on probabilities it is not defined. This one takes log(penalty) off the logits of the
@@ -95,7 +95,7 @@ def masked(oracle: Oracle, allowed: Allowed) -> Oracle:
 
     Notes
     -----
-    **Law** At each step, the row conditioned on the allowed tokens. Over a whole text this is not the
+    **Law.** At each step, the row conditioned on the allowed tokens. Over a whole text this is not the
     oracle's law conditioned on texts that are allowed throughout: the mass of a dead end goes to the tokens
     beside it, not to the other texts.
     """

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "Context",
     "Row",
+    "RowLike",
     "check_row",
     "is_exact",
     "point_mass",
@@ -27,6 +28,7 @@ __all__ = [
 
 Context: TypeAlias = tuple[int, ...]
 Row: TypeAlias = NDArray[Any]
+RowLike: TypeAlias = ArrayLike | Sequence[Any]
 
 SUM_TOLERANCE = {
     np.dtype(np.float64): 1e-9,
@@ -34,7 +36,7 @@ SUM_TOLERANCE = {
 }
 
 
-def check_row(row: ArrayLike, context: Sequence[object], vocab_size: int | None = None) -> Row:
+def check_row(row: RowLike, context: Sequence[object], vocab_size: int | None = None) -> Row:
     """Return `row` as a read-only row, or say what keeps it from being a law over the next token.
 
     Nothing is repaired. Values are kept: ``float32`` is widened to ``float64``, integers inside an object row
@@ -84,7 +86,7 @@ def check_row(row: ArrayLike, context: Sequence[object], vocab_size: int | None 
     return read_only(probs)
 
 
-def _numbers(row: ArrayLike, where: str) -> NDArray[Any]:
+def _numbers(row: RowLike, where: str) -> NDArray[Any]:
     """`row` as an array, in one of the dtypes that a row can be written in."""
     try:
         values = np.asarray(row)
@@ -167,7 +169,7 @@ def is_exact(row: Row) -> bool:
     return row.dtype.kind in "iu"
 
 
-def rational(values: ArrayLike) -> Row:
+def rational(values: RowLike) -> Row:
     """The same numbers as Fractions, for rows that are computed with exactly.
 
     Parameters

@@ -14,11 +14,12 @@ from operator import index
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from speculative.distribution import (
     Context,
     Row,
+    RowLike,
     check_row,
     describe_context,
     is_exact,
@@ -38,8 +39,8 @@ __all__ = [
     "table",
 ]
 
-RowFunction: TypeAlias = Callable[[Context], ArrayLike]
-ScoreFunction: TypeAlias = Callable[[Context, Context], Sequence[ArrayLike] | np.ndarray[Any, Any]]
+RowFunction: TypeAlias = Callable[[Context], RowLike]
+ScoreFunction: TypeAlias = Callable[[Context, Context], Sequence[RowLike] | NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class Oracle:
 
 
 def table(
-    laws: Mapping[Context, ArrayLike] | Sequence[Any] | np.ndarray[Any, Any],
+    laws: Mapping[Context, RowLike] | Sequence[Any] | NDArray[Any],
     vocab_size: int | None = None,
     vocabulary: Sequence[str] | None = None,
     context_limit: int | None = None,
@@ -303,7 +304,7 @@ def from_logits(
     )
 
 
-def softmax(logits: ArrayLike, context: Sequence[object] = (), vocab_size: int | None = None) -> Row:
+def softmax(logits: RowLike, context: Sequence[object] = (), vocab_size: int | None = None) -> Row:
     """The law proportional to exp(logits).
 
     Parameters
@@ -343,7 +344,7 @@ def softmax(logits: ArrayLike, context: Sequence[object] = (), vocab_size: int |
 
 
 def _from_function(
-    convert: Callable[[ArrayLike, Context, int], Row],
+    convert: Callable[[RowLike, Context, int], Row],
     function: RowFunction,
     vocab_size: int,
     score: ScoreFunction | None,
@@ -361,7 +362,7 @@ def _from_function(
 
 
 def _converted_row(
-    convert: Callable[[ArrayLike, Context, int], Row],
+    convert: Callable[[RowLike, Context, int], Row],
     function: RowFunction,
     vocab_size: int,
     context: Context,
@@ -370,7 +371,7 @@ def _converted_row(
 
 
 def _converted_rows(
-    convert: Callable[[ArrayLike, Context, int], Row],
+    convert: Callable[[RowLike, Context, int], Row],
     score: ScoreFunction,
     vocab_size: int,
     context: Context,
@@ -380,7 +381,7 @@ def _converted_rows(
     return [convert(row, context + drafted[:i], vocab_size) for i, row in enumerate(rows)]
 
 
-def map_rows(oracle: Oracle, function: Callable[[Context, Row], ArrayLike]) -> Oracle:
+def map_rows(oracle: Oracle, function: Callable[[Context, Row], RowLike]) -> Oracle:
     """An oracle whose row is a function of the context and of the given oracle's row.
 
     Vocabulary, limits and scoring in one pass are kept: warps and penalties are made of this.
@@ -402,18 +403,18 @@ def map_rows(oracle: Oracle, function: Callable[[Context, Row], ArrayLike]) -> O
     return replace(oracle, row=partial(_mapped_row, oracle, function), score_rows=one_pass)
 
 
-def _mapped_row(oracle: Oracle, function: Callable[[Context, Row], ArrayLike], context: Context) -> Row:
+def _mapped_row(oracle: Oracle, function: Callable[[Context, Row], RowLike], context: Context) -> Row:
     return _map(function, context, oracle.row(context))
 
 
 def _mapped_rows(
-    oracle: Oracle, function: Callable[[Context, Row], ArrayLike], context: Context, drafted: Context
+    oracle: Oracle, function: Callable[[Context, Row], RowLike], context: Context, drafted: Context
 ) -> list[Row]:
     rows = oracle.score(context, drafted)
     return [_map(function, context + drafted[:i], row) for i, row in enumerate(rows)]
 
 
-def _map(function: Callable[[Context, Row], ArrayLike], context: Context, row: Row) -> Row:
+def _map(function: Callable[[Context, Row], RowLike], context: Context, row: Row) -> Row:
     mapped = function(context, row)
     return row if mapped is row else check_row(mapped, context, row.size)
 
@@ -540,28 +541,32 @@ class _Checked:
             )
 
 
-def check_vocabulary(target: Oracle, draft: Oracle) -> None:
-    """Raise unless the two oracles speak of the same tokens.
+def check_vocabulary(target: Oracle, draft: object) -> None:
+    """Raise unless target and draft speak of the same tokens, as far as they say.
 
     Parameters
     ----------
-    target, draft : Oracle
-        The two models.
+    target : Oracle
+        The target.
+    draft : Oracle or drafter
+        Its ``vocab_size`` and ``vocabulary`` are compared with the target's; a plain function has neither.
 
     Raises
     ------
     ValueError
         When the sizes differ, or when both carry token strings and those differ.
     """
-    if target.vocab_size != draft.vocab_size:
+    vocab_size = getattr(draft, "vocab_size", target.vocab_size)
+    if target.vocab_size != vocab_size:
         raise ValueError(
-            f"the target has {target.vocab_size} tokens and the draft {draft.vocab_size}: "
+            f"the target has {target.vocab_size} tokens and the draft {vocab_size}: "
             f"give a draft with the target's vocabulary"
         )
-    if target.vocabulary is not None and draft.vocabulary is not None:
-        for token, (ours, theirs) in enumerate(zip(target.vocabulary, draft.vocabulary, strict=True)):
-            if ours != theirs:
-                raise ValueError(
-                    f"token {token} is {ours!r} to the target and {theirs!r} to the draft: "
-                    f"give a draft with the target's vocabulary"
-                )
+    for token, (ours, theirs) in enumerate(
+        zip(target.vocabulary or (), getattr(draft, "vocabulary", None) or (), strict=False)
+    ):
+        if ours != theirs:
+            raise ValueError(
+                f"token {token} is {ours!r} to the target and {theirs!r} to the draft: "
+                f"give a draft with the target's vocabulary"
+            )

@@ -84,7 +84,7 @@ def temperature(value: float | Fraction) -> Warp:
 
     Notes
     -----
-    **Law** Token x with probability proportional to p(x)^(1/T), which is the softmax of the logits over T.
+    **Law.** Token x with probability proportional to p(x)^(1/T), which is the softmax of the logits over T.
     T = 1 gives the row itself. T = 0 is greedy: all the mass on the most probable token, on the one with
     the lowest index if several are. No other threshold exists: at any T > 0 ties share the mass equally,
     however small T is. The powers are taken of the probabilities over the largest one, in logarithms, so
@@ -129,7 +129,7 @@ def top_k(k: int) -> Warp:
 
     Notes
     -----
-    **Law** The row conditioned on the k most probable tokens. Of tokens with one probability, those with a
+    **Law.** The row conditioned on the k most probable tokens. Of tokens with one probability, those with a
     lower index come first, so that exactly k are kept.
     """
     try:
@@ -165,7 +165,7 @@ def top_p(p: float | Fraction) -> Warp:
 
     Notes
     -----
-    **Law** The row conditioned on the shortest prefix, in descending order of probability, whose mass is p
+    **Law.** The row conditioned on the shortest prefix, in descending order of probability, whose mass is p
     or more: the token that crosses p is kept. Of tokens with one probability, those with a lower index come
     first. In floats the masses are summed in that order, and all tokens are kept where rounding leaves the
     sum below p.
@@ -202,7 +202,7 @@ def min_p(p: float | Fraction) -> Warp:
 
     Notes
     -----
-    **Law** The row conditioned on the tokens x with p(x) >= p max p. A token right at the threshold is
+    **Law.** The row conditioned on the tokens x with p(x) >= p max p. A token right at the threshold is
     kept, and so are all tokens of one probability, or none of them.
     """
     exact = as_written("min_p", p)
@@ -231,8 +231,8 @@ def compose(*warps: Warp) -> Warp:
 
     Notes
     -----
-    **Law** Depends on the order: ``compose(temperature(0.5), top_p(0.9))`` takes the nucleus of the sharpened
-    row, which is smaller than that of the row itself.
+    **Law.** Depends on the order: ``compose(temperature(0.5), top_p(0.9))`` takes the nucleus of the
+    sharpened row, which is smaller than that of the row itself.
     """
     name = ", ".join(warp.name for warp in warps)
     return Warp(f"compose({name})", partial(_composed_row, tuple(warp.row for warp in warps)))
