@@ -1,0 +1,56 @@
+from fractions import Fraction
+
+import pytest
+
+from speculative import BATTERY, Instance, verify
+from speculative.battery import proofs, random_instance
+
+
+def test_the_code_of_an_instance_makes_it_again(capsys):
+    for instance in BATTERY:
+        exec(instance.code("verify.match"), {})
+        assert capsys.readouterr().out == f"{instance.prove(verify.match)!r}\n"
+
+
+def test_instances_are_hard_in_the_ways_promised():
+    assert all(instance.target.vocab_size >= 3 for instance in BATTERY)
+    assert {instance.num_draft_tokens for instance in BATTERY} >= {1, 2, 3}
+    assert any(instance.rounds > 1 for instance in BATTERY)
+    assert any(len(instance.target_laws) > 1 for instance in BATTERY)
+    cells = [
+        len(instance.target(())) ** (instance.rounds * (instance.num_draft_tokens + 1))
+        for instance in BATTERY
+    ]
+    assert cells[0] == min(cells)
+
+
+def test_random_instances_are_reproducible_and_differ():
+    assert random_instance(1, 3, 2) == random_instance(1, 3, 2)
+    assert random_instance(1, 3, 2) != random_instance(2, 3, 2)
+    instance = random_instance(5, 3, 2)
+    assert len(instance.target_laws) == 1 + 3 + 9
+    assert instance.target_laws != instance.draft_laws
+
+
+def test_progress_is_asked_for_by_instance():
+    seen = []
+
+    def progress(instance):
+        return lambda covered, count: seen.append((instance.name, covered, count))
+
+    instance = random_instance(1, 4, 4)
+    [(proved, proof)] = proofs(verify.token, instances=[instance], progress=progress)
+    assert proved is instance
+    assert proof.lossless
+    assert {name for name, _, _ in seen} == {instance.name}
+    assert [count for _, _, count in seen] == sorted({count for _, _, count in seen})
+    assert all(0 < covered <= 1 for _, covered, _ in seen)
+
+
+def test_a_table_that_is_no_law_is_refused():
+    with pytest.raises(ValueError, match="sums to 3/2"):
+        Instance("wrong", {(): "1/2 1/2 1/2"}, {(): "1 0 0"}, 1).prove(verify.token)
+
+
+def test_rows_are_read_as_fractions():
+    assert BATTERY[0].target(()).tolist() == [Fraction(1, 10), Fraction(6, 10), Fraction(3, 10), 0]

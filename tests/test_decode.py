@@ -1,0 +1,321 @@
+"""The loop: exact lengths, stop tokens, limits, records, reproducibility."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from speculative import (
+    VERIFIERS,
+    Draft,
+    Drafter,
+    autoregress,
+    from_probs,
+    generate,
+    law,
+    paths,
+    point_mass,
+    rational,
+    sample,
+    sample_exactly,
+    speculate,
+    stream,
+    table,
+    verify,
+)
+from speculative.draft import model
+from speculative.testing import pairs
+
+UNIFORM = table({(): rational(["1/4"] * 4)})
+TARGET = table({(): rational([".10", ".60", ".30", "0"]), (1,): rational(["0", "1/5", "2/5", "2/5"])})
+DRAFT = table({(): rational([".50", ".05", ".25", ".20"]), (2,): rational(["1/4"] * 4)})
+
+
+def chain(vocab_size=8):
+    """The language in which each token is followed by the next one: any slip shows."""
+    return from_probs(
+        lambda context: point_mass((context[-1] + 1) % vocab_size if context else 0, vocab_size), vocab_size
+    )
+
+
+def guesses(*wrong_at, vocab_size=8):
+    """A drafter for `chain` that errs at the given absolute positions."""
+
+    def propose(chance, context, num_draft_tokens):
+        tokens = []
+        for position in range(len(context), len(context) + num_draft_tokens):
+            before = (*context, *tokens)
+            right = (before[-1] + 1) % vocab_size if before else 0
+            tokens.append((right + 3) % vocab_size if position in wrong_at else right)
+        return Draft(tuple(tokens), tuple(point_mass(token, vocab_size) for token in tokens))
+
+    return Drafter(propose, vocab_size)
+
+
+@settings(max_examples=20)
+@given(
+    pairs(vocab_sizes=(3, 3), num_draft_tokens=(1, 3)),
+    st.integers(0, 4),
+    st.sets(st.integers(0, 2), max_size=2),
+)
+def test_generate_has_the_law_of_the_target_alone(pair, length, stop_tokens):
+    options = {"max_new_tokens": length, "stop_tokens": stop_tokens}
+    made = law(generate, pair.target, pair.drafter, (1,), num_draft_tokens=pair.num_draft_tokens, **options)
+    alone = law(autoregress, pair.target, (1,), **options)
+    assert made.exact
+    assert made.map(lambda one: (one.tokens, one.stop_reason)) == alone.map(
+        lambda one: (one.tokens, one.stop_reason)
+    )
+
+
+@pytest.mark.parametrize("wrong_at", range(6))
+@pytest.mark.parametrize("k", range(1, 6))
+@pytest.mark.parametrize("name", ["token", "greedy", "match"])
+def test_a_chain_stays_a_chain_wherever_a_draft_is_wrong(name, k, wrong_at):
+    made = sample(
+        generate,
+        chain(),
+        guesses(wrong_at),
+        max_new_tokens=12,
+        num_draft_tokens=k,
+        verify=VERIFIERS[name].function,
+        rng=0,
+    )
+    assert made.tokens == tuple(i % 8 for i in range(12))
+    assert sum(one.last == "residual" for one in made.rounds) == sum(
+        start <= wrong_at < start + one.drafted for start, one in zip(starts(made), made.rounds, strict=True)
+    )
+
+
+def starts(made):
+    return [sum(len(one.tokens) for one in made.rounds[:i]) for i in range(len(made.rounds))]
+
+
+@pytest.mark.parametrize("k", range(5))
+@pytest.mark.parametrize("length", range(7))
+def test_exactly_as_many_tokens_as_asked_for(k, length):
+    made = sample(generate, chain(), guesses(), max_new_tokens=length, num_draft_tokens=k, rng=0)
+    assert made.tokens == tuple(range(length))
+    assert made.stop_reason == "max_new_tokens"
+
+
+def test_no_round_drafts_more_than_can_be_kept():
+    asked = []
+
+    def propose(chance, context, num_draft_tokens):
+        asked.append((len(context), num_draft_tokens))
+        return guesses()(chance, context, num_draft_tokens)
+
+    sample(generate, chain(), propose, max_new_tokens=7, num_draft_tokens=3, rng=0)
+    assert asked == [(0, 3), (4, 2)]
+    asked.clear()
+    sample(generate, chain(), propose, max_new_tokens=5, num_draft_tokens=3, rng=0)
+    assert asked == [(0, 3)], "one token left: no draft is asked for"
+
+
+@pytest.mark.parametrize("k", range(6))
+@pytest.mark.parametrize("stop", range(8))
+def test_a_stop_token_ends_the_text_wherever_it_stands(k, stop):
+    made = sample(
+        generate, chain(), guesses(), max_new_tokens=20, num_draft_tokens=k, stop_tokens={stop}, rng=0
+    )
+    assert made.tokens == tuple(range(stop + 1))
+    assert made.stop_reason == "stop_token"
+    assert sum(len(one.tokens) for one in made.rounds) == len(made.tokens)
+    assert all(one.accepted <= one.drafted <= max(len(one.tokens), k) for one in made.rounds)
+    cut = made.rounds[-1]
+    assert (cut.last == "draft") == (len(cut.tokens) == cut.accepted)
+
+
+@pytest.mark.parametrize(
+    ("greedy_output", "stop_tokens", "limit", "kept", "reason"),
+    [
+        ((6, 5, 6, 7, 3, 5), {6}, 6, (6,), "stop_token"),
+        ((4, 5, 3, 7, 3, 5), {6}, 2, (4, 5), "max_new_tokens"),
+        ((1, 2, 0, 5, 6, 7), {0}, 5, (1, 2, 0), "stop_token"),
+        ((1, 2, 0), {0}, 3, (1, 2, 0), "stop_token"),
+    ],
+)
+@pytest.mark.parametrize("k", range(1, 6))
+def test_the_first_stop_token_wins_over_the_length(greedy_output, stop_tokens, limit, kept, reason, k):
+    target = table({greedy_output[:i]: point_mass(token, 8) for i, token in enumerate(greedy_output)})
+    made = sample(
+        generate,
+        target,
+        model(target),
+        max_new_tokens=limit,
+        num_draft_tokens=k,
+        stop_tokens=stop_tokens,
+        rng=0,
+    )
+    assert (made.tokens, made.stop_reason) == (kept, reason)
+
+
+@pytest.mark.parametrize("k", range(1, 6))
+@pytest.mark.parametrize("prompt", range(9))
+def test_the_context_limit_of_the_target_is_never_overrun(k, prompt):
+    def row(context):
+        assert len(context) <= 8
+        return point_mass(len(context) % 8, 8)
+
+    target = from_probs(row, 8, context_limit=8)
+    made = sample(
+        generate, target, model(chain()), (0,) * prompt, max_new_tokens=50, num_draft_tokens=k, rng=0
+    )
+    assert len(made.tokens) == 9 - prompt
+    assert made.stop_reason == "context_limit"
+    assert made.tokens == sample(autoregress, target, (0,) * prompt, max_new_tokens=50, rng=1).tokens
+
+
+def test_a_prompt_beyond_the_limit_brings_nothing():
+    target = table({(): rational(["1/4"] * 4)}, context_limit=2)
+    for made in (
+        sample(generate, target, model(UNIFORM), (0,) * 3, max_new_tokens=5),
+        sample(autoregress, target, (0,) * 3, max_new_tokens=5),
+    ):
+        assert (made.tokens, made.rounds, made.stop_reason) == ((), (), "context_limit")
+
+
+def test_a_draft_with_a_shorter_context_leaves_plain_decoding():
+    short = from_probs(
+        lambda context: point_mass((context[-1] + 1) % 8 if context else 0, 8), 8, context_limit=6
+    )
+    made = sample(generate, chain(), model(short), max_new_tokens=12, num_draft_tokens=3, rng=0)
+    assert made.tokens == tuple(i % 8 for i in range(12))
+    assert [one.drafted for one in made.rounds] == [3, 3, 0, 0, 0, 0]
+
+
+def test_the_record_of_a_round():
+    accepted, rejected = Draft((0,), (rational(["1", 0, 0, 0]),)), Draft((3,), (rational([0, 0, 0, "1"]),))
+    for proposal, last in ((accepted, "bonus"), (rejected, "residual")):
+        for one in law(speculate, TARGET, lambda *_, proposal=proposal: proposal, num_draft_tokens=1):
+            if one.tokens[0] == proposal.tokens[0]:
+                assert (one.drafted, one.accepted, one.last) == (1, 1, last)
+            else:
+                assert (one.drafted, one.accepted, one.last) == (1, 0, "residual")
+
+
+@settings(max_examples=20)
+@given(pairs(vocab_sizes=(3, 3), num_draft_tokens=(1, 3)))
+def test_log_probabilities_are_those_of_the_target_for_drafts_residuals_and_bonus_alike(pair):
+    for made in law(
+        generate, pair.target, pair.drafter, (1,), max_new_tokens=3, num_draft_tokens=pair.num_draft_tokens
+    ):
+        expected = [pair.target((1, *made.tokens[:i]))[token] for i, token in enumerate(made.tokens)]
+        assert [value for one in made.rounds for value in one.target_probs] == expected
+        assert made.log_probs == tuple(math.log(probability) for probability in expected)
+
+
+def test_a_token_that_the_target_rules_out_has_log_probability_minus_infinity():
+    made = law(speculate, TARGET, model(DRAFT), num_draft_tokens=1, verify=lambda *_: [3])
+    assert {one.log_probs for one in made} == {(-math.inf,)}
+
+
+def test_streaming_gives_the_same_rounds_one_by_one():
+    options = {"max_new_tokens": 20, "num_draft_tokens": 3}
+    whole = sample(generate, TARGET, model(DRAFT), rng=5, **options)
+    parts = sample(stream, TARGET, model(DRAFT), rng=5, **options)
+    assert next(parts) == whole.rounds[0]
+    assert tuple(parts) == whole.rounds[1:]
+
+
+def test_the_same_seed_gives_the_same_tokens_alone_and_beside_others():
+    options = {"max_new_tokens": 30, "num_draft_tokens": 3}
+    alone = [sample(generate, TARGET, model(DRAFT), rng=seed, **options).tokens for seed in range(3)]
+    streams = [sample(stream, TARGET, model(DRAFT), rng=seed, **options) for seed in range(3)]
+    beside: list[tuple[int, ...]] = [(), (), ()]
+    while any(ones := [next(one, None) for one in streams]):
+        beside = [tokens + (one.tokens if one else ()) for tokens, one in zip(beside, ones, strict=True)]
+    assert beside == alone
+    assert len(set(alone)) == 3
+    assert alone[0] == sample(generate, TARGET, model(DRAFT), rng=np.random.default_rng(0), **options).tokens
+
+
+def test_runs_without_a_seed_differ():
+    made = {sample(autoregress, UNIFORM, max_new_tokens=40).tokens for _ in range(20)}
+    assert len(made) == 20, "false alarm below 1e-21"
+
+
+def test_exact_sampling_runs_the_same_loop():
+    made = sample_exactly(generate, TARGET, model(DRAFT), max_new_tokens=20, rng=0)
+    assert len(made.tokens) == 20
+    assert made == sample_exactly(generate, TARGET, model(DRAFT), max_new_tokens=20, rng=0)
+
+
+def test_equal_models_bring_full_blocks_for_every_length():
+    for k in range(1, 9):
+        made = sample(generate, TARGET, model(TARGET), max_new_tokens=10 * (k + 1), num_draft_tokens=k, rng=k)
+        assert [one.accepted for one in made.rounds] == [k] * 10
+
+
+def test_a_verifier_may_return_the_emitted_tokens_only():
+    def verifier(chance, proposal, target_probs):
+        return [np.int64(token) for token in verify.token(chance, proposal, target_probs).tokens]
+
+    options = {"num_draft_tokens": 2}
+    assert law(speculate, TARGET, model(DRAFT), verify=verifier, **options) == law(
+        speculate, TARGET, model(DRAFT), **options
+    )
+
+
+@pytest.mark.parametrize("emitted", [[], [0, 0, 0]])
+def test_a_round_that_emits_nothing_or_too_much_is_refused(emitted):
+    with pytest.raises(ValueError, match="emitted"):
+        law(speculate, TARGET, model(DRAFT), num_draft_tokens=1, verify=lambda *_: emitted)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_new_tokens": -1}, "max_new_tokens=-1"),
+        ({"max_new_tokens": 2.5}, "max_new_tokens=2.5"),
+        ({"max_new_tokens": True}, "max_new_tokens=True"),
+        ({"max_new_tokens": 3, "num_draft_tokens": -2}, "num_draft_tokens=-2"),
+    ],
+)
+def test_bad_counts_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        sample(generate, TARGET, model(DRAFT), **options)
+    if "num_draft_tokens" not in options:
+        with pytest.raises(ValueError, match=message):
+            sample(autoregress, TARGET, **options)
+
+
+def test_a_drafter_that_proposes_too_much_or_of_another_size_is_refused():
+    three = Draft((0, 0, 0), (rational([1, 0, 0, 0]),) * 3)
+    with pytest.raises(ValueError, match="proposed 3 tokens where 2"):
+        law(speculate, TARGET, lambda *_: three, num_draft_tokens=2)
+    other = Draft((0,), (rational([1, 0, 0]),))
+    with pytest.raises(ValueError, match="share a vocabulary"):
+        law(speculate, TARGET, lambda *_: other, num_draft_tokens=1)
+
+
+def test_nothing_proposed_is_plain_decoding():
+    empty = law(speculate, TARGET, lambda *_: Draft((), ()), num_draft_tokens=3)
+    assert empty.map(lambda one: one.tokens) == {
+        (0,): Fraction(1, 10),
+        (1,): Fraction(6, 10),
+        (2,): Fraction(3, 10),
+    }
+    assert {(one.drafted, one.accepted, one.last) for one in empty} == {(0, 0, "bonus")}
+
+
+def test_a_row_that_is_no_law_is_an_error_and_never_a_token():
+    for bad in ([math.nan] * 4, [0.5, 0.5, 0.5, 0.5], [-0.5, 0.5, 0.5, 0.5]):
+        broken = from_probs(lambda context, bad=bad: bad if context else [0.25] * 4, 4)
+        with pytest.raises(ValueError, match="context"):
+            sample(generate, broken, model(UNIFORM), max_new_tokens=5, rng=0)
+        with pytest.raises(ValueError, match="context"):
+            sample(generate, UNIFORM, model(broken), max_new_tokens=5, rng=0)
+
+
+def test_every_path_draws_the_draft_before_it_is_verified():
+    kinds = [
+        [answer.kind for answer in path.answers]
+        for path in paths(speculate, TARGET, model(DRAFT), num_draft_tokens=2)
+    ]
+    assert all(names[:2] == ["pick", "pick"] and names[-1] == "pick" for names in kinds)
+    assert all(set(names[2:-1]) == {"flip"} for names in kinds)

@@ -1,0 +1,152 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from speculative import DRAFTERS, Draft, draft, law, point_mass, rational, table
+from speculative.draft import low_confidence, low_entropy_bound, model
+from speculative.testing import pairs
+
+ROW = rational(["1/2", "1/2", "0"])
+
+
+@given(pairs(vocab_sizes=(3, 4), num_draft_tokens=(1, 3)))
+def test_a_chain_is_drawn_from_the_rows_it_declares(pair):
+    drafts = law(lambda chance: pair.drafter(chance, (1,), pair.num_draft_tokens).tokens)
+    for tokens, probability in drafts.items():
+        assert probability == math.prod(pair.draft((1, *tokens[:i]))[token] for i, token in enumerate(tokens))
+
+
+def test_the_declared_row_is_the_one_at_its_own_place():
+    oracle = table({(): ROW, (0,): rational(["0", "1/3", "2/3"]), (1,): rational(["1", "0", "0"])})
+    for path_draft in law(lambda chance: as_lists(model(oracle)(chance, (), 3))):
+        tokens, rows = path_draft
+        assert rows == tuple(tuple(oracle(tokens[:i])) for i in range(3))
+
+
+def as_lists(proposal):
+    return proposal.tokens, tuple(tuple(row) for row in proposal.probs)
+
+
+def test_no_more_than_the_context_limit_allows():
+    oracle = table({(): ROW}, context_limit=2)
+    lengths = [
+        {len(law_of) for law_of in law(lambda chance, n=n: model(oracle)(chance, (0,) * n, 5).tokens)}
+        for n in range(5)
+    ]
+    assert lengths == [{3}, {2}, {1}, {0}, {0}]
+
+
+def test_a_stop_rule_sees_the_law_of_the_next_token_only():
+    sure, unsure = rational(["9/10", "1/10", "0"]), rational(["1/3", "1/3", "1/3"])
+    oracle = table({(): sure, (1,): unsure})
+    drafts = law(lambda chance: model(oracle, stop=low_confidence(0.5))(chance, (), 3).tokens)
+    assert {tokens for tokens in drafts if len(tokens) < 3} == {(1,), (0, 1)}
+    assert drafts[(1,)] == Fraction(1, 10), "the token before the stop is kept, not dropped"
+
+
+@pytest.mark.parametrize(("largest", "stops"), [("1/2", False), ("1/3", True)])
+def test_low_confidence_compares_the_largest_probability(largest, stops):
+    rest = (1 - Fraction(largest)) / 2
+    assert low_confidence(0.5)(rational([largest, rest, rest])) is stops
+
+
+def test_the_entropy_bound_is_that_of_the_formula():
+    row = rational(["1/2", "1/4", "1/4"])
+    bound = 1 - math.sqrt(0.2 * 1.5 * math.log(2))
+    assert low_entropy_bound(bound - 1e-9)(row) is False
+    assert low_entropy_bound(bound + 1e-9)(row) is True
+    wider = 1 - math.sqrt(0.4 * 1.5 * math.log(2))
+    assert low_entropy_bound(wider - 1e-9, scale=0.4)(row) is False
+    assert low_entropy_bound(wider + 1e-9, scale=0.4)(row) is True
+    assert low_entropy_bound(1)(point_mass(1, 3)) is False
+
+
+@pytest.mark.parametrize("make", [low_confidence, low_entropy_bound])
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, math.nan])
+def test_a_threshold_outside_zero_to_one_is_refused(make, threshold):
+    with pytest.raises(ValueError, match="threshold"):
+        make(threshold)
+
+
+@pytest.mark.parametrize("threshold", [0, 1])
+def test_its_ends_are_allowed(threshold):
+    assert low_confidence(threshold)(ROW) == (threshold == 1)
+
+
+@pytest.mark.parametrize("scale", [0, -1, math.nan])
+def test_a_scale_that_is_not_positive_is_refused(scale):
+    with pytest.raises(ValueError, match="scale"):
+        low_entropy_bound(0.5, scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("context", "count", "tokens"),
+    [
+        ((1, 2, 3, 0, 1, 2), 2, (3, 0)),
+        ((1, 2, 3, 0, 1, 2), 9, (3, 0, 1, 2)),
+        ((5, 1, 0, 7, 1, 2, 7, 1), 1, (2,)),  # the latest occurrence
+        ((4, 1, 2, 5, 3, 2, 6, 1, 2), 1, (5,)),  # the longest match before a later, shorter one
+        ((0, 1, 2, 3), 3, ()),
+        ((0,), 3, ()),
+        ((), 3, ()),
+        ((2, 2, 2), 4, (2,)),
+    ],
+)
+def test_lookup_copies_what_followed(context, count, tokens):
+    proposal = draft.lookup(8)(None, context, count)
+    assert proposal.tokens == tokens
+    assert [row.tolist() for row in proposal.probs] == [point_mass(token, 8).tolist() for token in tokens]
+
+
+def test_lookup_matches_no_longer_suffix_than_told():
+    context = (1, 2, 3, 9, 0, 3, 8, 1, 2, 3)
+    assert draft.lookup(10, max_match=3)(None, context, 1).tokens == (9,)
+    assert draft.lookup(10, max_match=1)(None, context, 1).tokens == (8,)
+    with pytest.raises(ValueError, match="max_match=0"):
+        draft.lookup(10, max_match=0)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(0, 2), max_size=12), st.integers(1, 4), st.integers(1, 4))
+def test_lookup_against_its_definition(context, max_match, count):
+    context = tuple(context)
+    best = max(
+        (
+            (length, start)
+            for length in range(1, min(max_match, len(context)) + 1)
+            for start in range(len(context) - length)
+            if context[start : start + length] == context[len(context) - length :]
+        ),
+        default=None,
+    )
+    expected = () if best is None else context[sum(best) : sum(best) + count]
+    assert draft.lookup(3, max_match=max_match)(None, context, count).tokens == expected
+
+
+@pytest.mark.parametrize(
+    ("tokens", "probs", "message"),
+    [
+        ((0, 1), (ROW,), "2 tokens and 1 rows"),
+        ((2,), (ROW,), "probability 0 in its own law"),
+        ((3,), (ROW,), "outside the vocabulary of 3"),
+        ((-1,), (ROW,), "outside the vocabulary of 3"),
+        ((0, 1), (ROW, np.array([0.5, np.nan, 0.5])), "position 1 has probability nan"),
+    ],
+)
+def test_a_draft_that_cannot_have_been_drawn_is_refused(tokens, probs, message):
+    with pytest.raises(ValueError, match=message):
+        Draft(tokens, probs)
+
+
+def test_a_draft_has_a_length():
+    assert len(Draft((0, 1), (ROW, ROW))) == 2
+    assert len(draft.NO_DRAFT) == 0
+
+
+def test_the_table_of_drafters_says_which_are_certain():
+    assert {name: entry.deterministic for name, entry in DRAFTERS.items()} == {"model": False, "lookup": True}
+    assert DRAFTERS["lookup"].function is draft.lookup
