@@ -211,6 +211,14 @@ def test_oracles_can_be_pickled(exact):
     assert all(list(copy(context)) == list(oracle(context)) for context in CONTEXTS)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64])
+def test_a_text_may_be_an_array_of_any_integers(dtype):
+    text = (0, 1, 2, 1, 1, 0, 2, 1, 0)
+    oracle = fit_ngram(np.array(text, dtype=dtype), order=4, vocab_size=100, exact=True)
+    expected = fit_ngram(text, order=4, vocab_size=100, exact=True)
+    assert all(list(oracle(context)) == list(expected(context)) for context in CONTEXTS[:40])
+
+
 @pytest.mark.parametrize(
     ("error", "message", "tokens", "options"),
     [
