@@ -34,8 +34,8 @@ third = Fraction(1, 3)
     [
         ([0.25, 0.5, 0.25], "float64"),
         (np.array([0.25, 0.5, 0.25], dtype=np.float32), "float64"),
-        ((0, 1, 0), "int64"),
-        (np.array([0, 1, 0], dtype=np.uint8), "int64"),
+        ((0, 1, 0), "object"),
+        (np.array([0, 1, 0], dtype=np.uint8), "object"),
         ([third, third, third], "object"),
         (np.array([0, 1, Fraction(0)], dtype=object), "object"),
     ],

@@ -1,8 +1,8 @@
 """Rows: what a law over the next token is written in, and the arithmetic that verification does on it.
 
-A row is a one-dimensional, read-only array of V probabilities, of one of three kinds: ``float64``;
-``object`` holding :class:`fractions.Fraction`, for exact laws; or ``int64``, which sums to one only when it
-is a point mass, and which mixes with either of the others without rounding.
+A row is a one-dimensional, read-only array of V probabilities: ``float64``, or ``object`` holding
+:class:`fractions.Fraction`, for exact laws. A drafter that is certain declares an ``int64`` point mass, which
+mixes with either kind without rounding.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ SUM_TOLERANCE = {
 def check_row(row: RowLike, context: Sequence[object], vocab_size: int | None = None) -> Row:
     """Return `row` as a read-only row, or say what keeps it from being a law over the next token.
 
-    Nothing is repaired. Values are kept: ``float32`` is widened to ``float64``, integers inside an object row
-    become Fractions (so that no later division turns them into floats), other integers become ``int64``.
+    Nothing is repaired. Values are kept: ``float32`` is widened to ``float64``, integers become
+    Fractions, so that no later division turns them into floats.
 
     Parameters
     ----------
@@ -100,18 +100,18 @@ def _numbers(row: RowLike, where: str) -> NDArray[Any]:
 
 
 def _widened(values: NDArray[Any], where: str) -> Row:
-    """The same values as float64, int64 or Fractions."""
-    if values.dtype != object:
-        return values.astype(np.float64 if values.dtype.kind == "f" else np.int64, copy=False)
-    if all(type(value) is Fraction for value in values):
+    """The same values as float64 or Fractions."""
+    if values.dtype.kind == "f":
+        return values.astype(np.float64, copy=False)
+    if values.dtype == object and all(type(value) is Fraction for value in values):
         return values
-    for token, value in enumerate(values):
+    for token, value in enumerate(values.tolist()):
         if not isinstance(value, int | Fraction):
             raise ValueError(
                 f"{where} is an object array with {value!r} for token {token}: "
                 f"give rational(row) for an exact row, or a float64 array"
             )
-    return np.array([Fraction(value) for value in values], dtype=object)
+    return np.array([Fraction(value) for value in values.tolist()], dtype=object)
 
 
 def read_only(row: Row) -> Row:

@@ -19,7 +19,7 @@ from operator import index
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative.distribution import Context, Row, as_written, conditioned, is_exact, normalised, point_mass
+from speculative.distribution import Context, Row, as_written, conditioned, is_exact, normalised, read_only
 from speculative.oracle import Oracle, map_rows
 
 __all__ = ["Warp", "compose", "min_p", "temperature", "top_k", "top_p"]
@@ -98,7 +98,9 @@ def temperature(value: float | Fraction) -> Warp:
 
 def _temperature_row(value: Fraction, row: Row) -> Row:
     if value == 0:
-        return point_mass(int(row.argmax()), row.size)
+        certain = row - row  # zeros of the row's own kind: a quotient of two such rows stays exact
+        certain[row.argmax()] += 1
+        return read_only(certain)
     if value == 1 or row.dtype.kind == "i":
         return row
     if value.numerator == 1 and value.denominator <= LARGEST_POWER and is_exact(row):
