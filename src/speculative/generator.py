@@ -1,8 +1,9 @@
-"""A stand-in for `numpy.random.Generator`: ordinary numpy code becomes a program whose law can be enumerated."""
+"""A stand-in for `numpy.random.Generator`: numpy code becomes a program whose law can be enumerated."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -15,9 +16,8 @@ from speculative.undecided import MAX_VALUES, CannotEnumerateError, Grid, Undeci
 T = TypeVar("T")
 
 _BITS = {np.dtype(np.float64): 53, np.dtype(np.float32): 24, np.dtype(np.float16): 11}
-_UNUSED_BITS = np.random.PCG64(
-    0
-)  # the base class wants a source; every method that would read it is replaced
+_UNUSED_BITS = np.random.PCG64(0)  # the base class wants a source; every method that reads it is replaced
+_TOLERANCE = math.sqrt(np.finfo(np.float64).eps)  # numpy's, for sums of probabilities
 
 
 def as_generator(chance: Chance) -> np.random.Generator:
@@ -26,16 +26,17 @@ def as_generator(chance: Chance) -> np.random.Generator:
     Parameters
     ----------
     chance : Chance
-        With an enumerator, `law(lambda chance: function(as_generator(chance)))` is the exact law of a function
-        written for numpy.
+        With an enumerator, `law(lambda chance: function(as_generator(chance)))` is the exact law of a
+        function written for numpy.
 
     Returns
     -------
     numpy.random.Generator
-        It passes `isinstance` and `numpy.random.default_rng`. It has `random`, `uniform`, `integers`, `choice`,
-        `permutation`, `shuffle` and `multinomial(1, p)`. Its uniforms understand `+ - * /` with numbers, `log`, `log1p`,
-        `log2`, `exp`, `expm1`, `sqrt`, `floor`, `ceil`, `minimum`, `maximum`, comparisons, `searchsorted`, `where` and
-        `int`; the arrays of bool that comparisons give are ordinary ones, for `argmax` and the rest.
+        It passes `isinstance` and `numpy.random.default_rng`. It has `random`, `uniform`, `integers`,
+        `choice`, `permutation`, `shuffle` and `multinomial(1, p)`. Its uniforms understand `+ - * /` with
+        numbers, `log`, `log1p`, `log2`, `log10`, `exp`, `expm1`, `sqrt`, `floor`, `ceil`, `rint`, `trunc`,
+        `minimum`, `maximum`, comparisons, `searchsorted`, `where`, `int` and `round`; the arrays of bool that
+        comparisons give are ordinary ones, for `argmax` and the rest.
 
     Raises
     ------
@@ -44,11 +45,17 @@ def as_generator(chance: Chance) -> np.random.Generator:
 
     Notes
     -----
-    **Law.** `random` and `uniform` are uniform on the grid that numpy's own lie on, 2**-53 for float64 and 2**-24
-    for float32 (and 2**-11 for float16, which numpy does not draw). `choice` with p is numpy's algorithm: a
-    cumulative sum, searched with one uniform each. `integers`, `permutation`, `shuffle`, `choice` without p and
-    `multinomial` have their ideal laws. A uniform used twice is one uniform. Float operations are taken to be
-    monotone, which IEEE arithmetic is, and a library's `log` and `exp` up to the last place.
+    **Law.** `random` and `uniform` are uniform on the grid that numpy's own lie on, 2**-53 for float64 and
+    2**-24 for float32 (and 2**-11 for float16, which numpy does not draw). `choice` with p is numpy's
+    algorithm: a cumulative sum, searched with one uniform each. `integers`, `permutation`, `shuffle`,
+    `choice` without p and `multinomial` have their ideal laws; `choice(shuffle=False)` meets its items in
+    numpy's order. A uniform used twice is one uniform. Float operations are taken to be monotone, which IEEE
+    arithmetic is, and a library's `log` and `exp` up to the last place.
+
+    Types are numpy's: a single uniform is a Python float, so weak beside a float32, and dividing by one that
+    can be 0 raises ZeroDivisionError. Two things lose track of them where uniforms of fewer bits meet float64
+    values: the method `values.searchsorted(uniforms)`, for which write numpy.searchsorted(values, uniforms),
+    and an array that holds both, from `where`.
     """
     return _StandIn(chance)
 
@@ -83,42 +90,51 @@ class _StandIn(np.random.Generator):
 
     __str__ = __repr__
 
-    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:  # type: ignore[override]
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         if out is not None:
             raise CannotEnumerateError("random(out=)", "use the array that random(size) returns")
         bits = _BITS.get(np.dtype(dtype))
         if bits is None:
             raise TypeError(f"random(dtype={np.dtype(dtype)}): uniforms are float64, float32 or float16")
-        if size is None:
-            return Undecided(
-                Grid(self._chance, bits, float)
-            )  # numpy too returns a Python float here, whatever the dtype
-        return self._filled(size, lambda: Undecided(Grid(self._chance, bits, np.dtype(dtype).type)))
+        if size is None:  # numpy too returns a Python float here, whatever the dtype
+            return Undecided(Grid(self._chance, bits, float))
+        shape, scalar = _shape(size), np.dtype(dtype).type
+        return undecided_array(
+            [Undecided(Grid(self._chance, bits, scalar)) for _ in range(math.prod(shape))], shape
+        )
 
-    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:  # type: ignore[override]
-        return low + (high - low) * self.random(size)
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        low, high = (np.asarray(end, dtype=np.float64)[()] for end in (low, high))
+        span = high - low
+        if not np.all((span >= 0) & (span < math.inf)):
+            raise ValueError(f"uniform(low={low}, high={high}): high - low must be finite and not negative")
+        if np.ndim(span) and size is None:
+            size = np.shape(span)
+        if np.ndim(span) == 0:
+            low, span = float(low), float(span)
+        return low + span * self.random(size)
 
-    def integers(  # type: ignore[override]
-        self,
-        low: int,
-        high: int | None = None,
-        size: Any = None,
-        dtype: Any = np.int64,
-        endpoint: bool = False,
+    def integers(
+        self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
     ) -> Any:
+        if np.ndim(low) or np.ndim(high):
+            raise CannotEnumerateError("integers() between arrays", "draw for one pair of bounds at a time")
         start, stop = (0, low) if high is None else (low, high)
         count = int(stop) - int(start) + bool(endpoint)
         if count <= 0:
             raise ValueError(f"integers({start}, {stop}): no integers in that range")
         if count > MAX_VALUES:
             raise CannotEnumerateError(
-                f"integers() with {count} values", f"stay below {MAX_VALUES}, or compare random()"
+                f"integers() with {count} values", f"stay within {MAX_VALUES}, or compare random()"
             )
         if size is None:
-            return start + self._index(count)
-        return self._filled(size, lambda: start + self._index(count)).astype(dtype)
+            kind = dtype if dtype in (bool, int) else np.dtype(dtype).type
+            return kind(int(start) + self._index(count))
+        shape = _shape(size)
+        drawn = [int(start) + self._index(count) for _ in range(math.prod(shape))]
+        return np.array(drawn, dtype=dtype).reshape(shape)
 
-    def choice(  # type: ignore[override]
+    def choice(  # noqa: PLR0917  # numpy's signature
         self,
         a: Any,
         size: Any = None,
@@ -127,36 +143,45 @@ class _StandIn(np.random.Generator):
         axis: int = 0,
         shuffle: bool = True,
     ) -> Any:
-        population = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
+        population = np.arange(operator.index(a)) if np.ndim(a) == 0 else np.asanyarray(a)
         count = population.shape[axis]
-        number = 1 if size is None else int(np.prod(size))
+        shape = () if size is None else _shape(size)
+        number = math.prod(shape)
         if p is not None:
-            p = np.asarray(p, dtype=np.float64)
-            if p.shape != (count,) or not abs(p.sum() - 1) < math.sqrt(np.finfo(np.float64).eps):
-                raise ValueError(f"choice(p={p}): one probability for each of {count} things, and a sum of 1")
+            p = _probabilities(p, count)
         if replace:
             chosen = [self._index(count, p) for _ in range(number)]
+        elif number > (count if p is None else np.count_nonzero(p)):
+            raise ValueError(f"choice(): {number} without replacement is more than there are to choose from")
+        elif p is not None:
+            chosen = self._distinct(number, p)
+        elif shuffle:
+            chosen = self._arrangement(count, number)
         else:
-            chosen = self._without_replacement(count, number, p)
+            chosen = self._combination(count, number)
         if size is None:
             item = population.take(chosen[0], axis)
             return item.item() if np.ndim(a) == 0 else item
-        return population.take(np.array(chosen, dtype=np.intp).reshape(size), axis)
+        return population.take(np.array(chosen, dtype=np.intp).reshape(shape), axis)
 
-    def permutation(self, x: Any, axis: int = 0) -> Any:  # type: ignore[override]
-        things = np.arange(x) if np.ndim(x) == 0 else np.asarray(x)
-        return things.take(self._without_replacement(things.shape[axis], things.shape[axis], None), axis)
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        things = np.arange(operator.index(x)) if np.ndim(x) == 0 else np.asanyarray(x)
+        return things.take(self._arrangement(things.shape[axis], things.shape[axis]), axis)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         if isinstance(x, np.ndarray):
             x[...] = self.permutation(x, axis)
         else:
-            x[:] = [x[i] for i in self._without_replacement(len(x), len(x), None)]
+            x[:] = [x[i] for i in self._arrangement(len(x), len(x))]
 
-    def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:  # type: ignore[override]
-        if n != 1 or size is not None or np.ndim(pvals) != 1:
+    def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
+        if np.ndim(n) or n != 1 or size is not None or np.ndim(pvals) != 1:
             raise CannotEnumerateError(
                 "multinomial() but for multinomial(1, p)", "draw one at a time, or use choice(p=)"
+            )
+        if not abs(sum(pvals) - 1) <= _TOLERANCE:
+            raise ValueError(
+                f"multinomial(pvals={pvals}): the sum must be 1, or numpy gives the rest to the last"
             )
         counts = np.zeros(len(pvals), dtype=np.int64)
         counts[self._chance.pick(pvals)] = 1
@@ -169,30 +194,51 @@ class _StandIn(np.random.Generator):
         shares /= shares[-1]
         return int(np.searchsorted(shares, self.random(), side="right"))
 
-    def _without_replacement(self, count: int, number: int, p: Any) -> list[int]:
-        if number > count or (p is not None and number > np.count_nonzero(p)):
-            raise ValueError(f"choice(): {number} without replacement from {count} is too many")
-        left, chosen = np.ones(count, dtype=np.int64) if p is None else p.copy(), []
-        if p is None:
-            for _ in range(number):
-                chosen.append(self._chance.pick(left))
-                left[chosen[-1]] = 0
-            return chosen
-        while (
-            len(chosen) < number
-        ):  # numpy's algorithm: draw as many as are missing, keep the new ones, in order
+    def _distinct(self, number: int, p: Any) -> list[int]:
+        """Draw as numpy does: as many as are missing, of which the new ones are kept in order, and again."""
+        left, chosen = p.copy(), list[int]()
+        while len(chosen) < number:
             left[chosen] = 0
-            drawn = [self._index(count, left) for _ in range(number - len(chosen))]
-            chosen += list(dict.fromkeys(drawn))
+            chosen += dict.fromkeys(self._index(len(p), left) for _ in range(number - len(chosen)))
         return chosen
 
-    def _filled(self, size: Any, draw: Any) -> Any:
-        shape = (size,) if np.ndim(size) == 0 else tuple(size)
-        return undecided_array([draw() for _ in range(math.prod(shape))], shape)
+    def _arrangement(self, count: int, number: int) -> list[int]:
+        """Draw `number` different indices, every order as likely."""
+        left, chosen = [1] * count, list[int]()
+        for _ in range(number):
+            chosen.append(self._chance.pick(left))
+            left[chosen[-1]] = 0
+        return chosen
+
+    def _combination(self, count: int, number: int) -> list[int]:
+        """Draw `number` different indices in the order in which numpy (Floyd's algorithm) meets them."""
+        chosen = list[int]()
+        for last in range(count - number, count):
+            index = self._index(last + 1)
+            chosen.append(last if index in chosen else index)
+        return chosen
+
+
+def _shape(size: Any) -> tuple[int, ...]:
+    shape = (size,) if np.ndim(size) == 0 else tuple(size)
+    if any(length < 0 for length in shape):
+        raise ValueError(f"size={size}: an array has no negative lengths")
+    return shape
+
+
+def _probabilities(p: Any, count: int) -> Any:
+    p = np.asarray(p)
+    kind = p.dtype if p.dtype.kind == "f" else np.float64
+    tolerance = max(_TOLERANCE, math.sqrt(np.finfo(kind).eps))
+    p = p.astype(np.float64)
+    if p.shape != (count,) or (p < 0).any() or not abs(p.sum() - 1) <= tolerance:
+        shown = np.array2string(p, threshold=8, max_line_width=10**6)
+        raise ValueError(f"choice(p={shown}): give one probability for each of {count}, with a sum of 1")
+    return p
 
 
 def _refusing(name: str) -> Any:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(*_args: Any, **_kwargs: Any) -> Any:
         raise CannotEnumerateError(
             f"Generator.{name}()", "draw from random(), integers() or choice() instead"
         )

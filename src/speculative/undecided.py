@@ -1,16 +1,19 @@
 """Numbers that are decided only as far as a program looks at them.
 
 An undecided number is a chain of float operations on a grid point k * 2**-bits, of which only an interval of
-candidates k is known. A comparison finds, by bisection over the recorded operations themselves, the k at which its
-answer changes, asks `chance.flip` with the exact share of candidates below, and keeps that part of the interval.
+candidates k is known. A comparison finds, by bisection over the recorded operations themselves, the k at
+which its answer changes, asks `chance.flip` with the exact share of candidates below, and keeps that part of
+the interval.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,18 +25,21 @@ MAX_VALUES = 4096
 """The most values an undecided number or a draw of integers may be decided among."""
 
 _COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
+_OPERATORS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide}
 _MONOTONE = {
-    np.add, np.subtract, np.multiply, np.true_divide, np.negative, np.positive, np.minimum, np.maximum,
-    np.log, np.log1p, np.log2, np.exp, np.expm1, np.sqrt, np.floor, np.ceil,
+    *_OPERATORS.values(), np.negative, np.positive, np.minimum, np.maximum,
+    np.floor, np.ceil, np.rint, np.trunc, np.log, np.log1p, np.log2, np.log10, np.exp, np.expm1, np.sqrt,
 }  # fmt: skip
-_DOMAIN_STARTS = {np.log: 0.0, np.log2: 0.0, np.sqrt: 0.0, np.log1p: -1.0}
+_METHODS = {ufunc.__name__: ufunc for ufunc in _MONOTONE if ufunc.nin == 1}
+_DOMAIN_STARTS = {np.log: 0.0, np.log2: 0.0, np.log10: 0.0, np.sqrt: 0.0, np.log1p: -1.0}
 
 
 class CannotEnumerateError(NotImplementedError):
-    """A program asked for something whose law cannot be enumerated; the message says what, and what to do."""
+    """A program asked for something whose law cannot be enumerated: (the operation, what to do instead)."""
 
-    def __init__(self, operation: str, advice: str) -> None:
-        super().__init__(f"{operation} has no law that can be enumerated: {advice}")
+    def __str__(self) -> str:
+        operation, advice = self.args
+        return f"{operation} has no law that can be enumerated: {advice}"
 
 
 class Grid:
@@ -62,7 +68,7 @@ class Grid:
         """Decide how many of the sorted `boundaries` lie at or below the point."""
         inside = (min(max(boundary, self.low), self.high) for boundary in boundaries)
         ends = [self.low, *inside, self.high]
-        answer = self.chance.pick([end - start for start, end in zip(ends, ends[1:], strict=False)])
+        answer = self.chance.pick([end - start for start, end in pairwise(ends)])
         self.low, self.high = ends[answer], ends[answer + 1]
         return answer
 
@@ -81,12 +87,18 @@ class Undecided(NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.searchsorted:
             return _searchsorted(*args, **kwargs)
-        return function(*(_boxed(arg) if isinstance(arg, Undecided) else arg for arg in args), **kwargs)
+        return function(*_boxed(args), **_boxed(kwargs))
 
     def __hash__(self) -> int:
         raise CannotEnumerateError(
             "an undecided number as an outcome or a key", "return what was decided with it"
         )
+
+    def __neg__(self) -> Undecided:
+        return self.then(operator.neg)
+
+    def __pos__(self) -> Undecided:
+        return self
 
     def __bool__(self) -> bool:
         return bool(self != 0)
@@ -97,13 +109,16 @@ class Undecided(NDArrayOperatorsMixin):
         )
 
     def __int__(self) -> int:
+        def is_first(value: Any) -> bool:
+            return int(value) == first
+
         first, last = int(self._value(self._grid.low)), int(self._value(self._grid.high - 1))
         if abs(last - first) >= MAX_VALUES:
             raise CannotEnumerateError(
-                f"int() with {abs(last - first) + 1} values", f"stay below {MAX_VALUES}"
+                f"int() with {abs(last - first) + 1} values", f"stay within {MAX_VALUES}"
             )
         while first != last:
-            if self._grid.is_below(self._first_change(lambda value: int(value) == first)):
+            if self._grid.is_below(self._first_change(is_first)):
                 return first
             first = int(self._value(self._grid.low))
         return first
@@ -116,48 +131,55 @@ class Undecided(NDArrayOperatorsMixin):
     def __ceil__(self) -> int:
         return int(np.ceil(self))
 
+    def __round__(self, digits: int | None = None) -> int:
+        if digits is not None:
+            raise CannotEnumerateError("round() to digits", "scale the number and round to integers")
+        return int(np.rint(self))
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in _METHODS:  # what numpy calls for each object in an array
+            return partial(_METHODS[name], self)
         raise CannotEnumerateError(f"attribute {name!r} of an undecided number", "compare it with numbers")
 
     def __repr__(self) -> str:
         return f"<undecided: {self._grid.high - self._grid.low} candidates>"
 
-    def compare(self, ufunc: Any, other: Any, on_the_right: bool) -> bool:
+    def compare(self, ufunc: Any, other: Any, on_the_right: bool = False) -> bool:
         """Decide `ufunc(self, other)`, or `ufunc(other, self)` where `self` stands on the right."""
         if ufunc in (np.equal, np.not_equal):
-            equal = self.compare(np.less_equal, other, False) and self.compare(np.greater_equal, other, False)
+            equal = self.compare(np.less_equal, other) and self.compare(np.greater_equal, other)
             return equal == (ufunc is np.equal)
-
-        def holds(value: Any) -> bool:
-            return bool(ufunc(other, value) if on_the_right else ufunc(value, other))
-
-        at_low = holds(self._value(self._grid.low))
-        if holds(self._value(self._grid.high - 1)) == at_low:
-            return at_low
-        if self._is_plain():
+        boundary = None
+        if self._is_plain() and isinstance(other, (float, int, Fraction)):
             closed = ufunc in ((np.less, np.greater_equal) if on_the_right else (np.less_equal, np.greater))
             boundary = _count_below(other, self._grid.bits, closed)
-        else:
-            boundary = self._first_change(lambda value: holds(value) == at_low)
+        return self.decide(partial(ufunc, other) if on_the_right else partial(_first, ufunc, other), boundary)
+
+    def decide(self, holds: Callable[[Any], Any], boundary: int | None = None) -> bool:
+        """Decide a property that changes once, if at all, from the least candidate to the greatest."""
+        at_low = bool(holds(self._value(self._grid.low)))
+        if bool(holds(self._value(self._grid.high - 1))) == at_low:
+            return at_low
+        if boundary is None:
+            boundary = self._first_change(lambda value: bool(holds(value)) == at_low)
         return self._grid.is_below(boundary) == at_low
 
     def search(self, sorted_values: Any, side: str) -> int:
         """Decide what `numpy.searchsorted(sorted_values, self, side)` gives."""
-        if self._is_plain():
+        if not self._chain:
             return self._grid.piece(
-                [_count_below(value, self._grid.bits, side == "left") for value in sorted_values]
+                [_count_below(value, self._grid.bits, side == "left") for value in sorted_values.tolist()]
             )
+        if sorted_values.dtype != object:  # as numpy does, compare in a type that holds both
+            kind = type(self._value(self._grid.low))
+            sorted_values = sorted_values.astype(np.result_type(sorted_values, kind))
+        before = np.less if side == "right" else np.less_equal
         low, high = 0, len(sorted_values)
         while low < high:
             middle = (low + high) // 2
-            value = sorted_values[middle]
-            if (
-                self.compare(np.less, value, False)
-                if side == "right"
-                else not self.compare(np.less, value, True)
-            ):
+            if self.compare(before, sorted_values[middle]):
                 high = middle
             else:
                 low = middle + 1
@@ -167,12 +189,22 @@ class Undecided(NDArrayOperatorsMixin):
         """Return this number with one more operation recorded."""
         return Undecided(self._grid, (*self._chain, operation))
 
+    def decide_sign(self) -> None:
+        """Decide whether the number is negative; a negative zero is."""
+        self.then(partial(np.true_divide, 1.0)).compare(np.less, 0.0)
+
+    def is_scaled_by(self, ufunc: Any, other: Any) -> bool:
+        """Return whether `ufunc(self, other)` multiplies by a number that is neither zero nor infinite."""
+        with np.errstate(all="ignore"):
+            return bool(0 < abs(ufunc(type(self._value(self._grid.low))(1), other)) < math.inf)
+
     def is_the_same_as(self, other: Undecided) -> bool:
         """Return whether both are the same function of the same grid point."""
         return self._grid is other._grid and self._chain == other._chain
 
     def _is_plain(self) -> bool:
-        return not self._chain and self._grid.scalar is float
+        """Return whether a comparison with a Python number is one with the grid point, nothing rounded."""
+        return not self._chain and self._grid.scalar in (float, np.float64)
 
     def _value(self, point: int) -> Any:
         value = self._grid.scalar(math.ldexp(point, -self._grid.bits))
@@ -182,7 +214,7 @@ class Undecided(NDArrayOperatorsMixin):
         return value
 
     def _first_change(self, holds: Callable[[Any], bool]) -> int:
-        """Return the first candidate at which `holds`, true of the first one and not of the last, is false."""
+        """Return the first candidate at which `holds`, true of the least, not of the greatest, is false."""
         low, high = self._grid.low, self._grid.high - 1
         while high - low > 1:
             middle = (low + high) // 2
@@ -191,6 +223,25 @@ class Undecided(NDArrayOperatorsMixin):
             else:
                 high = middle
         return high
+
+
+def _operator(name: str, reflected: bool) -> Callable[..., Any]:
+    """Return an operator that leaves a Python float one, as Python does: numpy lets it be weaker."""
+    ufunc, operation = _OPERATORS[name], getattr(operator, name)
+
+    def method(self: Undecided, other: Any) -> Any:
+        inputs = (other, self) if reflected else (self, other)
+        if isinstance(other, np.ndarray):
+            return ufunc(*inputs)
+        return _apply_to_numbers(ufunc, inputs, operation)
+
+    return method
+
+
+for _name in _OPERATORS:
+    setattr(Undecided, f"__{_name}__", _operator(_name, reflected=False))
+    setattr(Undecided, f"__i{_name}__", _operator(_name, reflected=False))
+    setattr(Undecided, f"__r{_name}__", _operator(_name, reflected=True))
 
 
 class UndecidedArray(np.ndarray[Any, np.dtype[np.object_]]):
@@ -202,7 +253,22 @@ class UndecidedArray(np.ndarray[Any, np.dtype[np.object_]]):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.searchsorted:
             return _searchsorted(*args, **kwargs)
-        return super().__array_function__(function, types, args, kwargs)
+        result = super().__array_function__(function, types, _boxed(args), _boxed(kwargs))
+        undecided = isinstance(result, np.ndarray) and _is_undecided(result)
+        return result.view(UndecidedArray) if undecided else result
+
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return an array of that type: undecided still where it is a float type, decided where it is not."""
+        kind = np.dtype(dtype)
+        if kind.kind != "f":
+            return self.view(np.ndarray).astype(dtype, *args, **kwargs)
+        return undecided_array(
+            [
+                number.then(kind.type) if isinstance(number, Undecided) else kind.type(number)
+                for number in self.flat
+            ],
+            self.shape,
+        )
 
 
 def undecided_array(numbers: list[Any], shape: Any) -> UndecidedArray:
@@ -212,26 +278,53 @@ def undecided_array(numbers: list[Any], shape: Any) -> UndecidedArray:
     return array.reshape(shape).view(UndecidedArray)
 
 
-def _boxed(number: Undecided) -> UndecidedArray:
-    return undecided_array([number], ())
+def _boxed(value: Any) -> Any:
+    """Return `value` with undecided numbers and floats in arrays, which as objects keep their types."""
+    if type(value) is dict:
+        return {name: _boxed(element) for name, element in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_boxed, value))
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return undecided_array(list(value.flat), value.shape)
+    return undecided_array([value], ()) if isinstance(value, Undecided) else value
+
+
+def _is_undecided(value: Any) -> bool:
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return any(isinstance(number, Undecided) for number in value.flat)
+    return isinstance(value, Undecided)
 
 
 def _apply(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    inputs = tuple(np.asanyarray(value) if isinstance(value, (list, tuple)) else value for value in inputs)
+    if "out" not in options and not any(map(_is_undecided, inputs)):
+        return getattr(ufunc, method)(*map(_decided, inputs), **options)
     if method != "__call__" or options:
-        name = (
-            f"numpy.{ufunc.__name__}"
-            + ("" if method == "__call__" else f".{method}")
-            + "".join(f"({key}=)" for key in options)
+        name = ufunc.__name__ + ("" if method == "__call__" else f".{method}")
+        keywords = ", ".join(f"{key}=" for key in options)
+        raise CannotEnumerateError(
+            f"numpy.{name}({keywords}) of undecided numbers",
+            "write x = x + 1 for x += 1, and compare each number before adding them up",
         )
-        raise CannotEnumerateError(f"{name} of undecided numbers", "compare each of them with a number first")
     arrays = [value for value in inputs if isinstance(value, np.ndarray)]
     if not arrays:
         return _apply_to_numbers(ufunc, inputs)
     results = [_apply_to_numbers(ufunc, _placed(inputs, elements)) for elements in np.broadcast(*arrays)]
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
-    if all(isinstance(result, (bool, np.bool)) for result in results):
+    if shape == ():
+        return results[0]
+    if all(isinstance(result, (bool, np.bool_)) for result in results):
         return np.array(results, dtype=bool).reshape(shape)
     return undecided_array(results, shape)
+
+
+def _decided(value: Any) -> Any:
+    """Return an array of undecided numbers that holds none as an ordinary one."""
+    if not isinstance(value, UndecidedArray):
+        return value
+    if value.dtype != object:
+        return value.view(np.ndarray)
+    return np.array(value.tolist()).reshape(value.shape)
 
 
 def _placed(inputs: tuple[Any, ...], elements: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -240,62 +333,61 @@ def _placed(inputs: tuple[Any, ...], elements: tuple[Any, ...]) -> tuple[Any, ..
     return tuple(next(rest) if isinstance(value, np.ndarray) else value for value in inputs)
 
 
-def _apply_to_numbers(ufunc: Any, inputs: tuple[Any, ...]) -> Any:
+def _apply_to_numbers(ufunc: Any, inputs: tuple[Any, ...], operation: Any = None) -> Any:
     undecided = [value for value in inputs if isinstance(value, Undecided)]
     if not undecided:
         return ufunc(*inputs)
-    number = undecided[0]
+    number, is_first = undecided[0], isinstance(inputs[0], Undecided)
     if len(undecided) > 1:
         if ufunc in _COMPARISONS and number.is_the_same_as(undecided[1]):
-            return bool(ufunc(0.0, 0.0))
+            return number.decide(lambda value: ufunc(value, value))
         raise CannotEnumerateError(
             f"numpy.{ufunc.__name__} of two undecided numbers",
             "decide one of them first, by comparing it with numbers",
         )
     if ufunc in _COMPARISONS:
-        on_the_right = number is not inputs[0]
-        return number.compare(ufunc, inputs[0] if on_the_right else inputs[1], on_the_right)
+        return number.compare(ufunc, inputs[1 if is_first else 0], on_the_right=not is_first)
     if ufunc not in _MONOTONE:
         raise CannotEnumerateError(
             f"numpy.{ufunc.__name__} of an undecided number", "keep to + - * /, log, exp and comparisons"
         )
     if len(inputs) == 1:
-        if ufunc in _DOMAIN_STARTS:
-            number.compare(
-                np.less, _DOMAIN_STARTS[ufunc], False
-            )  # beyond it everything is NaN: decide that now
+        if ufunc in _DOMAIN_STARTS:  # beyond it everything is NaN: decide that now
+            number.compare(np.less, _DOMAIN_STARTS[ufunc])
         return number.then(ufunc)
-    if number is inputs[0]:
-        return number.then(partial(_first, ufunc, inputs[1]))
-    if ufunc is np.true_divide:
-        number.compare(
-            np.less, 0.0, False
-        )  # a quotient is monotone on either side of zero: decide the side now
-    return number.then(partial(ufunc, inputs[0]))
+    other = inputs[1 if is_first else 0]
+    if ufunc in (np.multiply, np.true_divide) and not (is_first and number.is_scaled_by(ufunc, other)):
+        number.decide_sign()  # only on either side of zero is the result monotone
+    operation = operation or ufunc
+    return number.then(partial(_first, operation, other) if is_first else partial(operation, other))
 
 
-def _first(ufunc: Any, other: Any, value: Any) -> Any:
-    return ufunc(value, other)
+def _first(operation: Any, other: Any, value: Any) -> Any:
+    return operation(value, other)
 
 
 def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    if sorter is not None:
-        raise CannotEnumerateError("numpy.searchsorted(sorter=)", "sort the values first")
-    values = np.asarray(a)
+    values: Any = np.asarray(a)
+    if sorter is not None or _is_undecided(values):
+        raise CannotEnumerateError(
+            "numpy.searchsorted(sorter=) or among undecided values", "sort decided values first"
+        )
     if isinstance(v, Undecided):
-        return v.search(values, side)
-    return np.array([number.search(values, side) for number in np.ravel(v)], dtype=np.intp).reshape(
-        np.shape(v)
-    )
+        return np.intp(v.search(values, side))
+    keys = np.asarray(v)
+    places = [
+        key.search(values, side) if isinstance(key, Undecided) else values.searchsorted(key, side)
+        for key in keys.flat
+    ]
+    return np.array(places, dtype=np.intp).reshape(keys.shape)
 
 
 def _count_below(value: Any, bits: int, closed: bool) -> int:
     """Return how many grid points of [0, 1) lie below `value`, or, closed, at or below it."""
-    if isinstance(value, np.floating):
-        value = float(value)
+    if not value < 1:  # or NaN, which sorts last
+        return 1 << bits
     if value < 0:
         return 0
-    if value >= 1:
-        return 1 << bits
-    scaled = value * (1 << bits)  # a power of two: exact
+    exact = value if isinstance(value, (float, Fraction)) else Fraction(*value.as_integer_ratio())
+    scaled = exact * (1 << bits)  # a power of two: exact for floats too
     return math.floor(scaled) + 1 if closed else math.ceil(scaled)
