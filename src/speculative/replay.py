@@ -1,8 +1,8 @@
 """Walk every path of a program by replaying it from its start.
 
-A path is a sequence of answers. The walker follows a known sequence, takes the first answer with mass at every
-new question, and then moves on to the next sequence, depth first. It needs nothing of the program but that it is
-pure: the same answers must lead to the same questions.
+A path is a sequence of answers. The walker follows a known sequence, takes the first answer with mass at
+every new question, and then moves on to the next sequence, depth first. It needs nothing of the program but
+that it is pure: the same answers must lead to the same questions.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from speculative.generator import as_generator
 Progress = Callable[[float, int], None]
 Prefix = tuple[int, ...]
 PROGRESS_EVERY = 512  # paths
+_IMPURE = "keeps state between runs or draws by itself; draw from `chance` only"
 
 
 class ImpureProgramError(RuntimeError):
@@ -26,12 +27,10 @@ class ImpureProgramError(RuntimeError):
 
 
 class TooManyPathsError(RuntimeError):
-    """The program has more paths than it was allowed."""
+    """The program has more paths than the number it was allowed."""
 
-    def __init__(self, allowed: int) -> None:
-        super().__init__(
-            f"more than {allowed} paths: make the vocabulary or the draft smaller, or raise max_paths"
-        )
+    def __str__(self) -> str:
+        return f"more than {self.args[0]} paths: make the vocabulary or the draft smaller, or raise max_paths"
 
 
 class Run(NamedTuple):
@@ -43,6 +42,7 @@ class Run(NamedTuple):
     arithmetic: str | None
 
     def __call__(self, chance: Any) -> Any:
+        """Run the program, answered by `chance`."""
         if self.arithmetic is not None:
             if self.arithmetic not in ARITHMETIC:
                 raise ValueError(
@@ -79,7 +79,7 @@ class _Replay:
     def flip(self, probability: Number, /) -> bool:
         node = self._known(probability)
         if node is None:
-            heads = _exact_integer(check_probability(probability))
+            heads = _number(check_probability(probability))
             both = [(True, heads), (False, 1 - heads)]
             node = self._open("flip", probability, [pair for pair in both if pair[1]])
         return bool(node.answers[node.place])
@@ -90,7 +90,7 @@ class _Replay:
         if node is None:
             if not question:
                 raise ValueError("pick() got no weights; a choice needs at least one")
-            exact = [_exact_integer(weight) for weight in question]
+            exact = [_number(weight) for weight in question]
             total = sum(exact)
             check_weights(min(exact), total, question)
             node = self._open(
@@ -105,8 +105,8 @@ class _Replay:
         node = self.nodes[self.depth - 1]
         if node.question != question:
             raise ImpureProgramError(
-                f"question {self.depth} was {node.question} and is now {question} after the same answers: the program "
-                "keeps state between runs or draws by itself; draw from `chance` only"
+                f"question {self.depth} was {node.question} and is now {question} after the same answers: "
+                f"the program {_IMPURE}"
             )
         return node
 
@@ -117,25 +117,32 @@ class _Replay:
         )
         if self.depth <= len(self.prefix):
             node.place = self.prefix[self.depth - 1]
+            if node.place >= len(node.answers):
+                raise ImpureProgramError(
+                    f"question {self.depth} is now {question}, with fewer answers than before: the program "
+                    f"{_IMPURE}"
+                )
         self.nodes.append(node)
         return node
 
 
-def _exact_integer(number: Number) -> Number:
-    """Return integers as Fractions, so that dividing them stays exact."""
-    return Fraction(int(number)) if isinstance(number, (int, np.integer)) else number
+def _number(number: Number) -> Number:
+    """Return a Fraction where the number is rational, so that dividing stays exact, and else a float."""
+    if isinstance(number, Fraction):
+        return number
+    return Fraction(int(number)) if isinstance(number, (int, np.integer)) else float(number)
 
 
 def walk(run: Run, prefix: Prefix = ()) -> Iterator[tuple[Any, list[Node]]]:
-    """Yield (outcome, nodes) for every path that begins with `prefix`; the nodes are the walker's own."""
+    """Yield (outcome, nodes) for every path that begins with `prefix`; the walker keeps the nodes."""
     nodes: list[Node] = []
     while True:
         replay = _Replay(nodes, prefix)
         outcome = run(replay)
-        if replay.depth < len(nodes):
+        if replay.depth < (asked := max(len(nodes), len(prefix))):
             raise ImpureProgramError(
-                f"{len(nodes)} questions before and {replay.depth} now after the same answers: the program keeps "
-                "state between runs or draws by itself; draw from `chance` only"
+                f"{asked} questions before and {replay.depth} now after the same answers: "
+                f"the program {_IMPURE}"
             )
         yield outcome, nodes
         while len(nodes) > len(prefix) and nodes[-1].place + 1 == len(nodes[-1].answers):
@@ -161,7 +168,7 @@ class Totals(NamedTuple):
 def total(run: Run, prefix: Prefix = (), max_paths: int = 10**7, progress: Progress | None = None) -> Totals:
     """Add up every path that begins with `prefix`.
 
-    Float probabilities are added as the rational numbers they are, so no order of summation changes the result.
+    Float probabilities are added as the rational numbers they are: no order of summation changes the result.
     """
     masses: dict[Hashable, Fraction] = {}
     exact, count = True, 0
@@ -172,16 +179,26 @@ def total(run: Run, prefix: Prefix = (), max_paths: int = 10**7, progress: Progr
         probability = mass(nodes)
         if not isinstance(probability, Fraction):
             exact, probability = False, Fraction(probability)
-        masses[outcome] = masses.get(outcome, 0) + probability
+        add(masses, outcome, probability)
         if progress is not None and count % PROGRESS_EVERY == 0:
             progress(_covered(nodes), count)
     return Totals(masses, exact, count)
 
 
+def add(masses: dict[Any, Number], outcome: Any, probability: Number) -> None:
+    """Add to the probability of an outcome; TypeError where it cannot be the key of a law."""
+    try:
+        masses[outcome] = masses.get(outcome, 0) + probability
+    except TypeError as error:
+        raise TypeError(
+            f"{outcome!r} cannot be an outcome ({error}): return numbers, strings, or tuples of them"
+        ) from None
+
+
 def _covered(nodes: list[Node]) -> float:
     """Return the probability of the current path and of all before it."""
     earlier = (float(node.before) * float(sum(node.probabilities[: node.place])) for node in nodes)
-    return float(mass(nodes)) + sum(earlier)
+    return min(1.0, float(mass(nodes)) + sum(earlier))
 
 
 def split(run: Run, at_least: int) -> list[Prefix]:
