@@ -123,7 +123,11 @@ def test_the_statistics_are_those_of_one_round(pair):
     proof = prove(verify.token, pair.target, drafter, num_draft_tokens=k)
     rounds = law(speculate, pair.target, drafter, num_draft_tokens=k)
     assert proof.survival == tuple(rounds.mean(lambda one, i=i: one.accepted > i) for i in range(k))
-    assert proof.drafted == tuple(rounds.mean(lambda one, i=i: one.drafted > i) for i in range(k))
+    judged = tuple(rounds.mean(lambda one, i=i: one.drafted > i and one.accepted >= i) for i in range(k))
+    assert proof.reached == judged
+    assert proof.acceptance_by_position == tuple(
+        passed / reached for passed, reached in zip(proof.survival, judged, strict=True) if reached
+    )
     assert proof.tokens_per_target_pass == rounds.mean(lambda one: len(one.tokens))
 
 

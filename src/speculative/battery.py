@@ -1,8 +1,8 @@
 """Small exact instances on which verifiers are proved, and the check over all of them.
 
-No single pair of laws sees every fault: with some, a reused uniform is invisible, with others a residual from the
-wrong row. So there is a battery: zeros, ties, near-equal and equal rows, one-hot rows, disjoint supports, at least
-three tokens, and another law after every context.
+No single pair of laws sees every fault: with some, a reused uniform is invisible, with others a residual
+from the wrong row. So there is a battery: zeros, ties, near-equal and equal rows, one-hot rows, disjoint
+supports, at least three tokens, and another law after every context.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Instance:
     name : str
         What it is there for.
     target_laws, draft_laws : mapping from context to str
-        One row each, its probabilities as fractions with spaces between: "1/2 1/3 1/6". A context is looked up by its
-        longest suffix in the table.
+        One row each, its probabilities as fractions with spaces between: "1/2 1/3 1/6". A context is looked
+        up by its longest suffix in the table.
     num_draft_tokens : int
         k.
     rounds : int
@@ -64,7 +64,7 @@ class Instance:
         return model(self.draft)
 
     def prove(self, verify: Verify, *, warp: Warp | None = None, **options: Any) -> Proof:
-        """Return `prove` of a verifier on this instance, against the target under `warp` where one is given."""
+        """Return `prove` of a verifier on this instance, against the target under `warp` if one is given."""
         reference = None if warp is None else warp(self.target)
         return prove(
             verify, self.target, self.drafter,
@@ -145,7 +145,7 @@ def proofs(
     warp: Warp | None = None,
     instances: Iterable[Instance] = BATTERY,
     max_paths: int = MAX_PATHS,
-    progress: Callable[[Instance], Progress | None] = lambda instance: None,
+    progress: Callable[[Instance], Progress | None] = lambda _: None,
 ) -> Iterator[tuple[Instance, Proof]]:
     """Prove a verifier on each instance, one after the other.
 

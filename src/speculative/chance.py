@@ -54,9 +54,9 @@ def sample(program: Callable[..., T], *args: Any, rng: Any = None, **kwargs: Any
 
     Notes
     -----
-    **Law.** That of the program up to float rounding; `law(program, ..., arithmetic="float64")` gives it to the
-    last bit. One uniform is drawn per question: `flip(p)` is `u < p`, and `pick(weights)` is the first i whose
-    cumulative share of the weights exceeds u. Neither can return an answer without mass.
+    **Law.** That of the program up to float rounding; `law(program, ..., arithmetic="float64")` gives it to
+    the last bit. One uniform is drawn per question: `flip(p)` is `u < p`, and `pick(weights)` is the first
+    i whose cumulative share of the weights exceeds u. Neither can return an answer without mass.
     """
     return program(Sampler(np.random.default_rng(rng)), *args, **kwargs)
 
@@ -80,9 +80,9 @@ def sample_exactly(program: Callable[..., T], *args: Any, rng: Any = None, **kwa
 
     Notes
     -----
-    **Law.** Exactly that of the program, `law(program, ...)`, provided the generator's bits are fair. Bits are
-    drawn only until the answer is certain: at most 2 expected per `flip`, at most entropy + 3 per `pick`
-    (Han and Hoshi 1997, interval algorithm).
+    **Law.** Exactly that of the program, `law(program, ...)`, provided the generator's bits are fair. Bits
+    are drawn only until the answer is certain: at most 2 expected per `flip`, at most entropy + 3 per
+    `pick` (Han and Hoshi 1997, interval algorithm).
     """
     return program(ExactSampler(_fair_bits(np.random.default_rng(rng))), *args, **kwargs)
 
@@ -95,9 +95,11 @@ class Sampler:
         self._dtype = dtype
 
     def flip(self, probability: Number, /) -> bool:
+        """Return True if one uniform is below the probability."""
         return bool(self._rng.random(dtype=self._dtype) < float(check_probability(probability)))
 
     def pick(self, weights: Any, /) -> int:
+        """Return where one uniform falls among the cumulative shares."""
         weights = np.asarray(weights, dtype=np.float64)
         if not weights.size:
             raise ValueError("pick() got no weights; a choice needs at least one")
@@ -114,14 +116,16 @@ class ExactSampler:
         self._bit = bit
 
     def flip(self, probability: Number, /) -> bool:
+        """Return whether fair bits, compared with the binary digits of the probability, come out below it."""
         rest = _rational(check_probability(probability))
-        while 0 < rest < 1:  # compare a uniform, bit by bit, with the binary digits of the probability
+        while 0 < rest < 1:
             digit, rest = divmod(2 * rest, 1)
             if (bit := self._bit()) != digit:
                 return bit < digit
         return rest == 1
 
     def pick(self, weights: Any, /) -> int:
+        """Return the one answer whose share of the unit interval holds all that the bits leave open."""
         exact = [_rational(weight) for weight in weights]
         if not exact:
             raise ValueError("pick() got no weights; a choice needs at least one")
@@ -161,7 +165,7 @@ def _rational(number: Number) -> Fraction:
     if isinstance(number, np.integer):
         return Fraction(int(number))
     raise TypeError(
-        f"sample_exactly() met {number!r}, a {type(number).__name__}: its rounding has already changed the law; "
+        f"sample_exactly() met {number!r}, a {type(number).__name__}: rounding has already changed the law; "
         "give ints and Fractions (speculative.rational makes a row of them)"
     )
 

@@ -35,8 +35,8 @@ class Round(NamedTuple):
     accepted : int
         How many of `tokens` are drafts; they come first.
     last : {"residual", "bonus", "draft"}
-        What the last token is: drawn after a rejection, drawn after all drafts were accepted, or a draft (a stop
-        token).
+        What the last token is: drawn after a rejection, drawn after all drafts were accepted, or a draft (a
+        stop token).
     target_probs : tuple
         The target's probability of each token at its place.
     """
@@ -101,7 +101,8 @@ def speculate(
 
     Notes
     -----
-    **Law.** With a lossless verifier, `tokens` continued by the target has the target's joint law given `context`.
+    **Law.** With a lossless verifier, `tokens` continued by the target has the target's joint law given
+    `context`.
     """
     draft = drafter(chance, context, num_draft_tokens) if num_draft_tokens else NO_DRAFT
     _check_draft(draft, num_draft_tokens, target.vocab_size)
@@ -174,8 +175,8 @@ def generate(
     context : tuple of int
         The prompt.
     max_new_tokens : int
-        Exactly so many tokens come out unless a stop token or the context limit ends it before. No round drafts
-        more than can still be kept.
+        Exactly so many tokens come out unless a stop token or the context limit ends it before. No round
+        drafts more than can still be kept.
     num_draft_tokens : int
         The most tokens drafted per round.
     stop_tokens : collection of int
@@ -188,7 +189,8 @@ def generate(
     Raises
     ------
     ValueError
-        For negative counts, a vocabulary that is not the target's, or a context longer than the target's limit.
+        For negative counts, a vocabulary that is not the target's, or a context longer than the target's
+        limit.
 
     Notes
     -----
@@ -247,7 +249,7 @@ def _cut(one: Round, stop_tokens: Collection[int]) -> Round:
 
 
 def _room(target: Oracle, context: Context) -> int:
-    """Return how many drafts the target's context limit leaves room for; negative when not even one token is."""
+    """Return how many drafts the context limit leaves room for; negative where not even one token fits."""
     return _UNLIMITED if target.context_limit is None else target.context_limit - len(context)
 
 
@@ -268,5 +270,5 @@ def _check_draft(draft: Draft, num_draft_tokens: int, vocab_size: int) -> None:
     for row in draft.probs:
         if len(row) != vocab_size:
             raise ValueError(
-                f"the drafter's rows have {len(row)} tokens and the target's {vocab_size}: they must share a vocabulary"
+                f"the drafter's rows have {len(row)} tokens, the target's {vocab_size}: share a vocabulary"
             )

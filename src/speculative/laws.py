@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from fractions import Fraction
+from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
@@ -55,7 +56,7 @@ class Law(Mapping[Any, Any]):
         return Law(masses)
 
     def mean(self, function: Callable[[Any], Number] = lambda outcome: outcome) -> Number:
-        """Return the expected value of `function(outcome)`, exactly where the law and the function are exact."""
+        """Return the expected value of `function(outcome)`, exact where law and function are."""
         return sum(probability * function(outcome) for outcome, probability in self._masses.items())
 
     def distance(self, other: Mapping[Any, Number]) -> Number:
@@ -123,9 +124,9 @@ def law(
     program : callable
         Any pure function of a `Chance` and its arguments; what it returns must be hashable.
     arithmetic : {None, "float64", "float32", "float16"}
-        None answers each question with its ideal law. A name enumerates `sample`'s own float code instead, over
-        every uniform on that grid (multiples of 2**-53, 2**-24, 2**-11), and gives the rational law of what that
-        code does.
+        None answers each question with its ideal law. A name enumerates `sample`'s own float code instead,
+        over every uniform on that grid (multiples of 2**-53, 2**-24, 2**-11), and gives the rational law of
+        what that code does.
     max_paths : int
         Give up with `TooManyPathsError` beyond this many paths.
     executor : concurrent.futures.Executor, optional
@@ -159,8 +160,7 @@ def law(
     masses: dict[Any, Fraction] = {}
     exact, paths_done, covered = True, 0, Fraction(0)
     prefixes = split(run, _SUBTREES)
-    jobs = [[run] * len(prefixes), prefixes, [max_paths] * len(prefixes)]
-    for part in executor.map(total, *jobs):
+    for part in executor.map(partial(total, run, max_paths=max_paths), prefixes):
         exact, paths_done = exact and part.exact, paths_done + part.paths
         if paths_done > max_paths:
             raise TooManyPathsError(max_paths)
@@ -233,7 +233,7 @@ def law_of_process(
         fresh = [state for state in running if state not in known]
         runs = [Run(step, (state,), {}, arithmetic) for state in fresh]
         mapped: Iterable[Totals] = (executor.map if executor else map)(
-            total, runs, [()] * len(runs), [max_paths] * len(runs)
+            partial(total, max_paths=max_paths), runs
         )
         for state, part in zip(fresh, mapped, strict=True):
             paths_done += part.paths
@@ -247,7 +247,7 @@ def law_of_process(
             for following, share in known[state].items():
                 _add(pending, following, probability * share)
     raise RuntimeError(
-        f"the process can still go on after {max_steps} steps; see that `until` becomes True, or raise max_steps"
+        f"the process can still go on after {max_steps} steps; see that `until` can become True"
     )
 
 

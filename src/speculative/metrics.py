@@ -22,7 +22,8 @@ class Statistics(NamedTuple):
     accepted : int
         Drafts kept.
     reached, passed : tuple of int
-        At draft position i: how many drafts were judged there (all before them accepted), and how many accepted.
+        At draft position i: how many drafts were judged there (all before them accepted), and how many
+        accepted.
     """
 
     rounds: int
@@ -34,12 +35,12 @@ class Statistics(NamedTuple):
 
     @property
     def acceptance(self) -> float | None:
-        """Accepted drafts per verified draft, drafts behind a rejection included: the engines' usual figure."""
+        """Accepted drafts per verified draft, drafts behind a rejection included: the usual figure."""
         return self.accepted / self.drafted if self.drafted else None
 
     @property
     def acceptance_by_position(self) -> tuple[float, ...]:
-        """Acceptance at position i given that all drafts before it were accepted; positions never reached are left out."""
+        """Acceptance at position i given that all before it were accepted; as far as any was reached."""
         return tuple(passed / reached for passed, reached in zip(self.passed, self.reached, strict=True))
 
     @property

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
 from speculative.chance import Chance, Number
 from speculative.decode import Propose, Verify, speculate
 from speculative.distribution import Context
-from speculative.laws import MAX_PATHS, Answer, Law, law, paths
+from speculative.laws import MAX_PATHS, Answer, Law, Path, law, paths
 from speculative.oracle import Oracle, cached
 from speculative.replay import Progress
 
@@ -52,8 +53,8 @@ class Proof:
         Expected tokens of the first round.
     survival : tuple
         survival[i] is the probability that at least i + 1 drafts are accepted.
-    drafted : tuple
-        drafted[i] is the probability that the draft has more than i tokens.
+    reached : tuple
+        reached[i] is the probability that i drafts are accepted and one more is there to be judged.
     worst : Worst or None
         None where the distance is 0.
     """
@@ -64,7 +65,7 @@ class Proof:
     output: Law
     tokens_per_target_pass: Number
     survival: tuple[Number, ...]
-    drafted: tuple[Number, ...]
+    reached: tuple[Number, ...]
     worst: Worst | None
 
     @property
@@ -79,12 +80,9 @@ class Proof:
 
     @property
     def acceptance_by_position(self) -> tuple[Number, ...]:
-        """Acceptance at position i given that all drafts before it were accepted and one was made there.
-
-        Read off rounds of full length: where a drafter may stop early, the ratio counts a stop as no acceptance.
-        """
-        before = (Fraction(1), *self.survival)
-        return tuple(after / start for start, after in zip(before, self.survival, strict=False) if start)
+        """Acceptance at position i given that all before it were accepted; as far as any was reached."""
+        pairs = zip(self.survival, self.reached, strict=True)
+        return tuple(survival / reached for survival, reached in pairs if reached)
 
     def __repr__(self) -> str:
         verdict = "lossless" if self.lossless else f"distance {_shown(self.distance)}"
@@ -117,8 +115,8 @@ def prove(
     Parameters
     ----------
     verify : callable
-        `verify(chance, draft, target_probs) -> Verdict`, or a plain sequence of the tokens emitted. Code written for
-        a numpy generator becomes one through `with_generator`.
+        `verify(chance, draft, target_probs) -> Verdict`, or a plain sequence of the tokens emitted. Code
+        written for a numpy generator becomes one through `with_generator`.
     target : Oracle
         The target; give rows of Fractions for an exact proof.
     drafter : callable
@@ -130,8 +128,8 @@ def prove(
     rounds : int
         Rounds before the target takes over. The joint law of `rounds * (k + 1)` tokens is compared.
     reference : Oracle, optional
-        The oracle whose law the output should have; the target itself by default. `temperature(0)(target)` for greedy
-        verification, the exact target for a target in floats.
+        The oracle whose law the output should have; the target itself by default. `temperature(0)(target)`
+        for greedy verification, the exact target for a target in floats.
     arithmetic, max_paths, executor, progress
         As for `law`, for each round's enumeration.
 
@@ -145,18 +143,18 @@ def prove(
         )
     target = cached(target)
     reference = target if reference is None else cached(reference)
-    options: dict[str, Any] = {"num_draft_tokens": num_draft_tokens, "verify": verify}
-
-    def block_law(tokens: Context) -> Law:
-        return law(
-            _block, target, drafter, context + tokens, arithmetic=arithmetic, max_paths=max_paths,
-            executor=executor, progress=progress, **options,
-        )  # fmt: skip
-
-    first = block_law(())
-    emitted: Mapping[Context, Number] = first.map(lambda block: block.tokens)
+    program = partial(
+        _block, target=target, drafter=drafter, num_draft_tokens=num_draft_tokens, verify=verify
+    )
+    enumerate_round = partial(
+        law, arithmetic=arithmetic, max_paths=max_paths, executor=executor, progress=progress
+    )
+    first = enumerate_round(program, context)
+    emitted = first.map(_tokens_of)
     for _ in range(rounds - 1):
-        emitted = _continued(emitted, lambda tokens: block_law(tokens).map(lambda block: block.tokens))
+        emitted = _continued(
+            emitted, lambda tokens: enumerate_round(program, context + tokens).map(_tokens_of)
+        )
     horizon = rounds * (num_draft_tokens + 1)
     output = _topped_up(emitted, reference, context, horizon)
     wanted = _topped_up({(): Fraction(1)}, reference, context, horizon)
@@ -167,14 +165,26 @@ def prove(
         horizon=horizon,
         output=output,
         tokens_per_target_pass=first.mean(lambda block: len(block.tokens)),
-        survival=tuple(first.mean(lambda block, i=i: block.accepted > i) for i in range(num_draft_tokens)),
-        drafted=tuple(first.mean(lambda block, i=i: block.drafted > i) for i in range(num_draft_tokens)),
-        worst=None if distance == 0 else _worst(output, wanted, paths(
-            _block, target, drafter, context, arithmetic=arithmetic, **options)),
-    )  # fmt: skip
+        survival=tuple(
+            _share(first, i, lambda block, i: block.accepted > i) for i in range(num_draft_tokens)
+        ),
+        reached=tuple(
+            _share(first, i, lambda block, i: block.drafted > i and block.accepted >= i)
+            for i in range(num_draft_tokens)
+        ),
+        worst=_worst(output, wanted, paths(program, context, arithmetic=arithmetic)) if distance else None,
+    )
 
 
-def _block(chance: Chance, target: Oracle, drafter: Propose, context: Context, **options: Any) -> Block:
+def _share(blocks: Law, position: int, condition: Callable[[Block, int], bool]) -> Number:
+    return blocks.mean(lambda block: condition(block, position))
+
+
+def _tokens_of(block: Block) -> Context:
+    return block.tokens
+
+
+def _block(chance: Chance, context: Context, *, target: Oracle, drafter: Propose, **options: Any) -> Block:
     one = speculate(chance, target, drafter, context, **options)
     return Block(one.tokens, one.drafted, one.accepted)
 
@@ -202,7 +212,7 @@ def _topped_up(emitted: Mapping[Context, Number], reference: Oracle, context: Co
     return Law(masses)
 
 
-def _worst(output: Law, wanted: Law, walks: Any) -> Worst:
+def _worst(output: Law, wanted: Law, walks: Iterator[Path]) -> Worst:
     tokens = max(output, key=lambda tokens: output[tokens] - wanted.get(tokens, 0))
     leading = [path for path in walks if path.outcome.tokens == tokens[: len(path.outcome.tokens)]]
     likeliest = max(leading, key=lambda path: path.probability)

@@ -1,7 +1,7 @@
 """Hypothesis strategies for laws, oracles and instances (needs `hypothesis`, extra `test`).
 
-Rows are rational and hard: zeros, ties, one-hot rows, drafts equal or nearly equal to the target, and another law
-after every context.
+Rows are rational and hard: zeros, ties, one-hot rows, drafts equal or nearly equal to the target, and
+another law after every context.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def pairs(
     Returns
     -------
     strategy of Pair
-        Rows depend on the whole context; at each context the draft's row is unrelated to the target's or near it.
+        Rows depend on the whole context; at each context the draft's row is unrelated to the target's or
+        near it.
     """
     vocab_size = draw(st.integers(*vocab_sizes))
     target_rows = draw(st.lists(rows(vocab_size), min_size=_ROWS, max_size=_ROWS))
@@ -71,7 +72,7 @@ def pairs(
 
 
 def by_context(some_rows: list[Row]) -> Oracle:
-    """Return an oracle that chooses one of the rows by a mix of all tokens of the context and their places."""
+    """Return an oracle that chooses one of the rows by a mix of all tokens and their places."""
 
     def row(context: Context) -> Row:
         place = 0

@@ -1,7 +1,8 @@
 """Drafters: where proposed tokens come from, each in a file of its own, and the table of them.
 
-A drafter is a program `(chance, context, num_draft_tokens) -> Draft`. It may propose fewer tokens than asked, and
-none at all. What it returns holds the tokens together with the law each was *actually drawn from*.
+A drafter is a program `(chance, context, num_draft_tokens) -> Draft`. It may propose fewer tokens than
+asked, and none at all. What it returns holds the tokens together with the law each was *actually drawn
+from*.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ def lookup(vocab_size: int, *, max_match: int = 3, vocabulary: tuple[str, ...] |
 
     Notes
     -----
-    **Law.** The draft is a function of the context, so each token's law is a point mass: a verifier accepts it
-    with the target's own probability, and the residual is the target without it.
+    **Law.** The draft is a function of the context, so each token's law is a point mass: a verifier accepts
+    it with the target's own probability, and the residual is the target without it.
     """
     if max_match < 1:
         raise ValueError(

@@ -20,10 +20,11 @@ def model(oracle: Oracle, *, stop: Callable[[Row], bool] | None = None) -> Draft
     Parameters
     ----------
     oracle : Oracle
-        The draft model; warp it before (`temperature(0.7)(oracle)`), so that the declared law is the sampled one.
+        The draft model; warp it before (`temperature(0.7)(oracle)`), so that the declared law is the
+        sampled one.
     stop : callable, optional
-        `stop(row) -> bool`, asked with the law of the next token *before* that token is drawn; True ends the draft
-        there. See `low_confidence`.
+        `stop(row) -> bool`, asked with the law of the next token *before* that token is drawn; True ends
+        the draft there. See `low_confidence`.
 
     Returns
     -------
@@ -32,9 +33,10 @@ def model(oracle: Oracle, *, stop: Callable[[Row], bool] | None = None) -> Draft
 
     Notes
     -----
-    **Law.** Token i is drawn from `oracle(context + tokens[:i])`, which is the row declared for it. Where the draft
-    ends depends on tokens already kept and on the law of the next one, never on a token that is then dropped:
-    given that a token is in the draft its law is its row, so every lossless verifier stays lossless.
+    **Law.** Token i is drawn from `oracle(context + tokens[:i])`, which is the row declared for it. Where
+    the draft ends depends on tokens already kept and on the law of the next one, never on a token that is
+    then dropped: given that a token is in the draft its law is its row, so every lossless verifier stays
+    lossless.
     """
     return Drafter(partial(_chain, oracle, stop), oracle.vocab_size, oracle.vocabulary)
 

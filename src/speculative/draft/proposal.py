@@ -43,8 +43,8 @@ class Draft:
                 )
             if not row[token] > 0:
                 raise ValueError(
-                    f"drafted token {token} at position {position} has probability {row[token]} in its own law: "
-                    "pass the row it was drawn from, after every warp"
+                    f"drafted token {token} at position {position} has probability {row[token]} in its own "
+                    "law: pass the row it was drawn from, after every warp"
                 )
 
     def __len__(self) -> int:

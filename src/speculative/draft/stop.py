@@ -1,7 +1,7 @@
 """When to end a draft early: rules that read the next token's law before the token is drawn.
 
-A rule that draws a token and then drops it because it looks poor is a different thing: it selects, the kept tokens
-no longer have the declared law, and the output is biased.
+A rule that draws a token and then drops it because it looks poor is a different thing: it selects, the kept
+tokens no longer have the declared law, and the output is biased.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def low_confidence(threshold: float) -> Callable[[Row], bool]:
 def low_entropy_bound(threshold: float, *, scale: float = 0.2) -> Callable[[Row], bool]:
     """Return a rule that ends the draft where 1 - sqrt(scale * entropy) is below `threshold`.
 
-    AdaEDL (Agrawal et al. 2024): the expression bounds the acceptance probability from below. Entropy in nats.
+    AdaEDL (Agrawal et al. 2024): the expression bounds the acceptance probability from below. Entropy in
+    nats.
     """
     if not scale > 0:
         raise ValueError(f"scale={scale}: give a positive number")

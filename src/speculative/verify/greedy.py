@@ -13,7 +13,11 @@ from speculative.draft.proposal import Draft
 from speculative.verify.verdict import Verdict
 
 
-def greedy(chance: Chance, draft: Draft, target_probs: Sequence[Row]) -> Verdict:
+def greedy(
+    chance: Chance,  # noqa: ARG001 - a verifier takes it; this one draws nothing
+    draft: Draft,
+    target_probs: Sequence[Row],
+) -> Verdict:
     """Accept each draft that is the target's most probable token; at the first other one emit that token.
 
     Parameters
@@ -23,8 +27,8 @@ def greedy(chance: Chance, draft: Draft, target_probs: Sequence[Row]) -> Verdict
     draft : Draft
         k tokens; their laws do not matter.
     target_probs : sequence of k + 1 rows, each (V,)
-        Row i is the target's law after the context and draft.tokens[:i]. Among equals the lowest token counts as
-        most probable, as `temperature(0)` has it.
+        Row i is the target's law after the context and draft.tokens[:i]. Among equals the lowest token
+        counts as most probable, as `temperature(0)` has it.
 
     Returns
     -------
@@ -32,8 +36,8 @@ def greedy(chance: Chance, draft: Draft, target_probs: Sequence[Row]) -> Verdict
 
     Notes
     -----
-    **Law.** Token for token the target's greedy decoding, so lossless for a target at temperature 0; for a target
-    at any other temperature it samples the wrong law.
+    **Law.** Token for token the target's greedy decoding, so lossless for a target at temperature 0; for a
+    target at any other temperature it samples the wrong law.
     """
     best = [int(row.argmax()) for row in target_probs]  # [k+1]
     for i, drafted in enumerate(draft.tokens):

@@ -17,7 +17,7 @@ from speculative.verify.verdict import Verdict
 def lenient(
     chance: Chance, draft: Draft, target_probs: Sequence[Row], *, lenience: Number = Fraction(1, 2)
 ) -> Verdict:
-    """Accept each draft with probability min(1, target / (lenience * draft)); otherwise as token verification.
+    """Accept each draft with probability min(1, target / (lenience * draft)), else draw from the residual.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ def lenient(
 
     Notes
     -----
-    **Law.** Not the target's below lenience 1. One token has the law min(draft, target / lenience), plus the missing
-    mass shared out by the residual: no token exceeds target / lenience by acceptance.
+    **Law.** Not the target's below lenience 1. One token has the law min(draft, target / lenience), plus
+    the missing mass shared out by the residual: no token exceeds target / lenience by acceptance.
     """
     if not 0 < lenience <= 1:
         raise ValueError(f"lenience={lenience}: give a number above 0 and at most 1")

@@ -16,7 +16,7 @@ from speculative.verify.verdict import Verdict
 
 
 def token(chance: Chance, draft: Draft, target_probs: Sequence[Row]) -> Verdict:
-    """Accept each draft with probability min(1, target / draft); at the first rejection draw from the residual.
+    """Accept each draft with probability min(1, target / draft), else draw from the residual and stop.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ def token(chance: Chance, draft: Draft, target_probs: Sequence[Row]) -> Verdict:
 
     Notes
     -----
-    **Law.** Given the context, the emitted tokens continued by the target have exactly the target's joint law,
-    whatever the draft's. A draft is accepted with probability 1 - TV(target, draft) at its position, the most that
-    any rule can reach for a single token.
+    **Law.** Given the context, the emitted tokens continued by the target have exactly the target's joint
+    law, whatever the draft's. A draft is accepted with probability 1 - TV(target, draft) at its position,
+    the most that any rule can reach for a single token.
     """
     for i, (drafted, draft_row) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
         target_row = target_probs[i]

@@ -16,7 +16,7 @@ from speculative.verify.verdict import Verdict
 
 
 def typical(
-    chance: Chance,
+    chance: Chance,  # noqa: ARG001 - a verifier takes it; this one draws nothing
     draft: Draft,
     target_probs: Sequence[Row],
     *,
@@ -43,8 +43,8 @@ def typical(
 
     Notes
     -----
-    **Law.** Not the target's. One token x comes out with probability draft(x) where it is plausible, and the whole
-    rest of the draft's mass goes to the target's argmax. `prove` gives the distance.
+    **Law.** Not the target's. One token x comes out with probability draft(x) where it is plausible, and
+    the whole rest of the draft's mass goes to the target's argmax. `prove` gives the distance.
     """
     for i, drafted in enumerate(draft.tokens):
         if not target_probs[i][drafted] > _threshold(target_probs[i], epsilon, delta):
