@@ -1,0 +1,127 @@
+"""Configuration of the documentation: `sphinx-build -W -n -b html docs docs/_build/html`."""
+
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from docutils.utils.math import MathError, latex2mathml
+from sphinx.util import logging
+from sphinx.util.nodes import make_refnode
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+import public_names
+
+import speculative
+
+project = "speculative"
+author = copyright = "The speculative authors"
+version = release = speculative.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinxcontrib.bibtex",
+]
+exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+templates_path = ["_templates"]
+nitpicky = True
+nitpick_ignore_regex = [  # what lies outside the package is not linked: the build needs no network
+    ("py:.*", r"(numpy|collections|concurrent|fractions|typing|hypothesis|matplotlib|rich)\..*"),
+    ("py:exc", r"[A-Z]\w*Error"),
+    ("py:class", r"[a-z]+"),  # words that docstrings use for types: callable, mapping, optional
+]
+
+# Text and executed code: every page that shows a number computes it.
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_timeout = 120
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "plain"
+bibtex_reference_style = "author_year"
+
+# Reference: one page a module, from docstrings in numpy style.
+autosummary_generate = True
+autosummary_imported_members = False
+autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings say types in words
+autodoc_preserve_defaults = True
+autodoc_inherit_docstrings = False
+napoleon_google_docstring = False
+napoleon_use_param = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+napoleon_preprocess_types = False
+default_role = "code"  # single backticks in docstrings
+toc_object_entries_show_parents = "hide"
+python_use_unqualified_type_names = True
+
+html_theme = "furo"
+html_title = "speculative"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_math_renderer = "mathml"  # drawn by the browser itself: no script, no network
+html_show_sphinx = False
+html_copy_source = False
+
+
+def _mathml(as_block):
+    def visit(self, node):
+        try:
+            self.body.append(latex2mathml.tex2mathml(node.astext(), as_block=as_block))
+        except MathError as error:
+            logging.getLogger(__name__).warning("%s: %s", error, node.astext(), location=node)
+        raise nodes.SkipNode
+
+    return visit
+
+
+def _skip(app, what, name, obj, skip, options):
+    """Leave out the descriptions that Python itself writes for the fields of a NamedTuple."""
+    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else skip
+
+
+def _keep_colons(app, what, name, obj, options, lines):
+    """Keep napoleon from reading "Tokens kept: ..." in the description of an attribute as a type."""
+    if what in ("attribute", "data", "property"):
+        lines[:0] = [".. a comment, where napoleon looks for the type", ""]
+
+
+def _by_last_part(app, env, node, contnode):
+    """Resolve a reference from another module, `Oracle.score`, where only one object is called so."""
+    if node.get("refdomain") != "py":
+        return None
+    domain = env.domains.python_domain
+    found = [name for name in domain.objects if name.endswith(f".{node['reftarget']}")]
+    if len(found) != 1:
+        return None
+    place = domain.objects[found[0]]
+    return make_refnode(app.builder, node["refdoc"], place.docname, place.node_id, contnode, found[0])
+
+
+def _check_public_names(app):
+    """Fail the build (with -W) for a public name without a docstring, and for a module without a page."""
+    log = logging.getLogger(__name__)
+    for name in public_names.undocumented():
+        log.warning("%s is public and has no docstring", name)
+    pages = (Path(app.srcdir) / "reference" / "modules.md").read_text(encoding="utf-8")
+    for name in public_names.modules():
+        if f"   {name}\n" not in pages:
+            log.warning("%s is public and missing from docs/reference/modules.md", name)
+
+
+def setup(app):
+    """Connect the math renderer and the checks."""
+    app.add_html_math_renderer("mathml", (_mathml(False), None), (_mathml(True), None))
+    app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-docstring", _keep_colons, priority=400)
+    app.connect("missing-reference", _by_last_part)
+    app.connect("builder-inited", _check_public_names)
