@@ -131,7 +131,7 @@ class ExactSampler:
             raise ValueError("pick() got no weights; a choice needs at least one")
         scale = math.lcm(*(weight.denominator for weight in exact))
         ends = list(accumulate(int(weight * scale) for weight in exact))
-        check_weights(min(exact), ends[-1], weights)
+        check_weights(min(exact), Fraction(ends[-1], scale), weights)
         place, width = 0, 1  # the uniform lies in [place, place + 1) / width
         while True:
             answer = bisect_right(ends, place * ends[-1] // width)
@@ -153,7 +153,7 @@ def check_weights(least: Number, total: Number, weights: Any) -> None:
     """Raise unless the least weight is not negative and the total is positive and finite."""
     if least >= 0 and 0 < total < math.inf:
         return
-    shown = np.array2string(np.asarray(weights), threshold=8, edgeitems=3)
+    shown = np.array2string(np.asarray(weights), threshold=8, edgeitems=3, max_line_width=10**6)
     raise ValueError(
         f"pick({shown}): weights must be finite, none negative, and not all zero; their sum is {total}"
     )

@@ -10,7 +10,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from speculative.chance import Number
-from speculative.replay import Progress, Run, TooManyPathsError, Totals, mass, split, total, walk
+from speculative.replay import Progress, Run, TooManyPathsError, Totals, add, mass, split, total, walk
 
 MAX_PATHS = 10_000_000
 _SUBTREES = 64  # handed to an executor, at least
@@ -52,7 +52,7 @@ class Law(Mapping[Any, Any]):
         """Return the law of `function(outcome)`."""
         masses: dict[Any, Number] = {}
         for outcome, probability in self._masses.items():
-            _add(masses, function(outcome), probability)
+            add(masses, function(outcome), probability)
         return Law(masses)
 
     def mean(self, function: Callable[[Any], Number] = lambda outcome: outcome) -> Number:
@@ -165,10 +165,10 @@ def law(
         if paths_done > max_paths:
             raise TooManyPathsError(max_paths)
         for outcome, probability in part.masses.items():
-            _add(masses, outcome, probability)
+            add(masses, outcome, probability)
             covered += probability
         if progress is not None:
-            progress(float(covered), paths_done)
+            progress(min(1.0, float(covered)), paths_done)
     return _as_law(Totals(masses, exact, paths_done))
 
 
@@ -227,7 +227,7 @@ def law_of_process(
     for _ in range(max_steps):
         running: dict[Any, Number] = {}
         for state, probability in pending.items():
-            _add(finished if until(state) else running, state, probability)
+            add(finished if until(state) else running, state, probability)
         if not running:
             return Law(finished)
         fresh = [state for state in running if state not in known]
@@ -241,18 +241,14 @@ def law_of_process(
                 raise TooManyPathsError(max_paths)
             known[state] = _as_law(part)
             if progress is not None:
-                progress(float(sum(finished.values())), paths_done)
+                progress(min(1.0, float(sum(finished.values()))), paths_done)
         pending = {}
         for state, probability in running.items():
             for following, share in known[state].items():
-                _add(pending, following, probability * share)
+                add(pending, following, probability * share)
     raise RuntimeError(
         f"the process can still go on after {max_steps} steps; see that `until` can become True"
     )
-
-
-def _add(masses: dict[Any, Number], outcome: Any, probability: Number) -> None:
-    masses[outcome] = masses.get(outcome, 0) + probability
 
 
 def _as_law(totals: Totals) -> Law:
