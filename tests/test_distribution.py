@@ -80,7 +80,7 @@ def test_a_buffer_that_is_used_again_changes_nothing(lock):
         ([0.25, 0.25, 0.25, 0.25], r"has 4 probabilities for a vocabulary of 3"),
         ([0.5, np.nan, 0.5], r"has nan for token 1: give finite probabilities"),
         ([0.5, 0.5, np.inf], r"has inf for token 2: give finite probabilities"),
-        ([0.6, 0.6, -0.2], r"has the negative -0.2 for token 2: give probabilities, not logits"),
+        ([0.0, 1.2, -0.2], r"has the negative -0.2 for token 2: give probabilities, not logits"),
         ([Fraction(3, 2), -third, -Fraction(1, 6)], r"has the negative -1/3 for token 1"),
         ([2, -1, 0], r"has the negative -1 for token 1"),
         ([0.5, 0.25, 0.2], r"sums to 0.95, not to 1: divide it by its sum where it is made"),
@@ -185,6 +185,20 @@ def test_a_residual_that_rounding_left_without_mass_is_the_target_and_not_unifor
     draft = np.array([np.nextafter(0.1 + 0.2, 1), 0.7, 0.0])
     assert residual(target, draft) is target
     assert residual(target, target) is target
+
+
+def test_exact_beside_floats_is_a_float():
+    distance = total_variation(rational(["1/2", "1/4", "1/4"]), np.array([0.25, 0.5, 0.25]))
+    assert distance == 0.25
+    assert type(distance) is float
+    assert residual(rational(["1/2", "1/4", "1/4"]), np.array([0.25, 0.5, 0.25])).tolist() == [0.25, 0, 0]
+
+
+@pytest.mark.parametrize("kind", [float, object])
+def test_rows_of_two_sizes_have_no_residual(kind):
+    three, four = (np.array(row, dtype=kind) for row in ([1, 0, 0], [0, 1, 0, 0]))
+    with pytest.raises(ValueError, match=r"broadcast|shorter|longer"):
+        residual(three, four)
 
 
 def test_rows_of_two_sizes_have_no_distance():

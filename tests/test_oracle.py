@@ -137,6 +137,20 @@ def test_a_context_limit_of_zero_still_answers_the_empty_context():
     assert from_probs(probs_by_context, 3, context_limit=0)(()).sum() == 1
 
 
+def test_a_vocabulary_of_one_token_is_a_vocabulary():
+    assert table([1]).vocab_size == 1
+    assert from_logits(lambda context: [-5.0], 1)(()).tolist() == softmax([7.0]).tolist() == [1]
+
+
+def test_oracles_are_immutable_and_can_be_keys():
+    oracle = from_probs(probs_by_context, 3, score=partial(scored, probs_by_context))
+    with pytest.raises(AttributeError, match="vocab_size"):
+        oracle.vocab_size = 4
+    wrapped = cached(oracle), checked(oracle)
+    assert len({oracle, *wrapped}) == 3
+    assert wrapped[0] != cached(oracle)  # each has a memory of its own
+
+
 def test_the_repr_is_one_short_line():
     oracle = table([A, B], vocabulary="abc")
     assert repr(oracle) == "Oracle(vocab_size=3, context_limit=1)"
@@ -305,6 +319,8 @@ def test_logits_that_give_no_law_are_refused(logits, message):
 def test_logits_of_no_required_size_still_have_to_be_a_row():
     with pytest.raises(ValueError, match=r"the logits at context \(\) have shape \(2, 1\): .* shape \(V,\)"):
         softmax([[1.0], [2.0]])
+    with pytest.raises(ValueError, match=r"the logits at context \(\) have shape \(0,\)"):
+        softmax([])
 
 
 @given(short_contexts, short_contexts)

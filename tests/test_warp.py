@@ -255,6 +255,8 @@ def test_warps_are_known_by_their_names():
     warp = compose(temperature(0.5), top_k(3), top_p(0.9), min_p(Fraction(1, 20)))
     assert repr(warp) == "Warp(name='compose(temperature(0.5), top_k(3), top_p(0.9), min_p(1/20))')"
     assert compose().name == "compose()"
+    with pytest.raises(AttributeError, match="name"):
+        warp.name = "another"
 
 
 def test_a_warp_of_ones_own_is_checked_by_the_oracle_it_is_applied_to():

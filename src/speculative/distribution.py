@@ -343,6 +343,6 @@ def total_variation(first: Row, second: Row) -> Fraction | float:
     if first.shape != second.shape:
         raise ValueError(f"no distance between shapes {first.shape} and {second.shape}: give one vocabulary")
     differences = np.abs(first - second)
-    if is_exact(first) and is_exact(second):
+    if is_exact(differences):
         return sum(differences.tolist(), Fraction(0)) / 2
     return float(differences.sum()) / 2
