@@ -59,11 +59,14 @@ def uniforms(*points):
     return np.random.Generator(ScriptedBits(points))
 
 
+_UNUSED_BITS = np.random.PCG64(0)
+
+
 class GridGenerator(np.random.Generator):
     """A real numpy generator on a coarse grid: its uniforms are points * 2**-bits, of the dtype asked for."""
 
     def __init__(self, points, bits):
-        super().__init__(np.random.PCG64(0))
+        super().__init__(_UNUSED_BITS)
         self._points, self._bits = iter(points), bits
 
     def random(self, size=None, dtype=np.float64):
