@@ -222,7 +222,8 @@ def law_of_process(
     """
     known: dict[Any, Law] = {}
     finished: dict[Any, Number] = {}
-    pending: dict[Any, Number] = {start: Fraction(1)}
+    pending: dict[Any, Number] = {}
+    add(pending, start, Fraction(1))
     paths_done = 0
     for _ in range(max_steps):
         running: dict[Any, Number] = {}
