@@ -1,0 +1,95 @@
+"""The command `speculative` and its three commands, and how every error becomes one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from speculative import CannotEnumerateError, ImpureProgramError, TooManyPathsError, __version__
+from speculative.cli import generate, plan, prove
+
+BAD_INPUT, CLOSED_PIPE = 2, 128 + 13
+REFUSALS = (ValueError, CannotEnumerateError, ImpureProgramError, TooManyPathsError)
+UsageError: Any = typer.BadParameter.__mro__[1]  # the rest of what can be wrong with arguments
+
+HELP = """Speculative sampling with its exact output law.
+
+A cheap draft model proposes tokens, and the target model verifies several of them in one pass. Where the
+verifier is lossless, what comes out has exactly the law of the target alone."""
+
+
+class OneLineErrors(TyperGroup):
+    """A group of commands that answers bad input with one line on stderr and exit code 2."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command and exit with its code; typer makes 130 of an interrupt."""
+        options["standalone_mode"] = False
+        try:
+            code = super().main(*args, **options)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _leave_closed_pipe()
+        except typer.BadParameter as error:
+            _refuse(_command(error), error.format_message())
+        except UsageError as error:
+            _refuse(_command(error), f"{error.format_message().rstrip('.')}; see {_command(error)} --help")
+        raise SystemExit(code or 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the arguments name."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _leave_closed_pipe()
+        except REFUSALS as error:
+            _refuse(f"{ctx.command_path} {ctx.invoked_subcommand}", str(error))
+
+
+def _command(error: Any) -> str:
+    return error.ctx.command_path if error.ctx else "speculative"
+
+
+def _refuse(command: str, message: str) -> NoReturn:
+    sys.stderr.write(f"{command}: {' '.join(message.split())}\n")
+    raise SystemExit(BAD_INPUT)
+
+
+def _leave_closed_pipe() -> NoReturn:
+    """Exit as other programs do whose reader has gone; nothing may be written after it, at exit neither."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(CLOSED_PIPE)
+
+
+app = typer.Typer(
+    cls=OneLineErrors,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(epilog=generate.EXAMPLES)(generate.generate)
+app.command(epilog=prove.EXAMPLES)(prove.prove)
+app.command(epilog=plan.EXAMPLES)(plan.plan)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"speculative {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+]
+
+
+@app.callback(invoke_without_command=True, help=HELP)
+def top(context: typer.Context, version: Version = False) -> None:  # noqa: ARG001 - its callback answers
+    """Show the help where no command is given."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())

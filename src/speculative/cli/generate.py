@@ -1,0 +1,230 @@
+"""`speculative generate`: text from two models, round by round, and what the rounds amounted to."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from speculative import show
+from speculative.chance import sample
+from speculative.cli import options
+from speculative.cli.expectation import compare, recorded
+from speculative.cli.models import BUNDLED, NGRAM, Pair, encode_prompt, make_pair, read_text
+from speculative.cost import speedup_from_tokens
+from speculative.decode import Round, autoregress, stream
+from speculative.distribution import Context
+from speculative.draft import DRAFTERS, Draft, Drafter
+from speculative.metrics import statistics
+from speculative.model import Characters
+from speculative.verify import VERIFIERS
+
+BUNDLED_PROMPT = "MACBETH:\n"
+LONGEST_PROMPT = 60  # characters of a text's first line
+LONGEST_MATCH = 8  # characters that prompt lookup compares
+ASSUMED_COST = {"model": 0.1, "lookup": 0.0}  # of a draft pass, for what the rounds would be worth
+EXPECTED = (
+    "expected: by the exact formula, the probability that a draft is accepted given its context, from both "
+    "models' laws, averaged over the contexts this run reached (unbiased); ±: one standard error of the "
+    "measured figure."
+)
+EXAMPLES = """[bold]Examples[/bold]
+
+speculative generate
+
+speculative generate "LADY MACBETH:" --tokens 500 --seed 7
+
+speculative generate --verifier match --draft-tokens 6 --temperature 1 --top-p 0.9
+
+speculative generate "Once " --text my.txt --drafter lookup
+
+speculative generate --json --seed 0 > run.json"""
+
+
+class Settings(NamedTuple):
+    """What is run."""
+
+    pair: Pair
+    context: Context
+    verifier: str
+    drafter: str
+    num_tokens: int
+    num_draft_tokens: int
+    seed: int
+
+
+class Outcome(NamedTuple):
+    """What came of it."""
+
+    rounds: tuple[Round, ...]
+    tokens_per_pass: show.Comparison
+    accepted: list[show.Comparison]
+    seconds: float
+    seconds_alone: float
+    """What as many tokens take the target alone."""
+
+
+def generate(
+    prompt: options.Prompt = None,
+    *,
+    tokens: options.Tokens = 400,
+    draft_tokens: options.DraftTokens = 4,
+    verifier: options.VerifierName = "token",
+    drafter: options.DrafterName = "model",
+    model: options.Model = NGRAM,
+    text: options.Text = BUNDLED,
+    target_order: options.TargetOrder = 10,
+    draft_order: options.DraftOrder = 5,
+    temperature: options.Temperature = 0.7,
+    top_k: options.TopK = None,
+    top_p: options.TopP = None,
+    min_p: options.MinP = None,
+    seed: options.Seed = None,
+    as_json: options.Json = False,
+    no_color: options.NoColor = False,
+) -> None:
+    """Generate text and show where every token comes from: an accepted draft, a residual or a bonus."""
+    options.one_of("--verifier", verifier, VERIFIERS)
+    options.one_of("--drafter", drafter, DRAFTERS)
+    warp = options.warp_of(temperature, top_k, top_p, min_p)
+    body = read_text(text)
+    characters = Characters.of(body)
+    context = encode_prompt(default_prompt(text, body) if prompt is None else prompt, characters)
+    if seed is None:
+        seed = int(np.random.default_rng().integers(10**6))
+    with options.only_json(as_json), options.blamed(model):
+        orders = target_order, draft_order
+        pair = make_pair(body, characters, warp, source=text, model=model, orders=orders)
+        settings = Settings(pair, context, verifier, drafter, tokens, draft_tokens, seed)
+        outcome = run(settings) if as_json else run_before_reader(settings, show.terminal(no_color=no_color))
+    if as_json:
+        print(json.dumps(as_data(settings, outcome), indent=2))
+
+
+def default_prompt(source: str, text: str) -> str:
+    """Return a line to start from: a speaker's name for the bundled text, else the text's first line."""
+    return BUNDLED_PROMPT if source == BUNDLED else text.partition("\n")[0][:LONGEST_PROMPT]
+
+
+def make_drafter(settings: Settings) -> Drafter:
+    """Return the drafter of that name."""
+    draft, make = settings.pair.draft, DRAFTERS[settings.drafter].function
+    if settings.drafter == "lookup":
+        return make(draft.vocab_size, max_match=LONGEST_MATCH, vocabulary=draft.vocabulary)
+    return make(draft)
+
+
+def nobody(_: Round) -> None:
+    """Tell nobody of a round."""
+
+
+def run(settings: Settings, tell: Callable[[Round], None] = nobody) -> Outcome:
+    """Generate, telling of each round; then as many tokens by the target alone, for the time that takes."""
+    target, context = settings.pair.target, settings.context
+    drafts: dict[int, Draft] = {}
+    rounds: list[Round] = []
+    seconds, start = 0.0, time.perf_counter()
+    for one in sample(
+        stream,
+        target,
+        recorded(make_drafter(settings), drafts),
+        context,
+        max_new_tokens=settings.num_tokens,
+        num_draft_tokens=settings.num_draft_tokens,
+        verify=VERIFIERS[settings.verifier].function,
+        rng=settings.seed,
+    ):
+        seconds += time.perf_counter() - start
+        rounds.append(one)
+        tell(one)
+        start = time.perf_counter()
+    start = time.perf_counter()
+    sample(autoregress, target, context, max_new_tokens=settings.num_tokens, rng=settings.seed)
+    alone = time.perf_counter() - start
+    compared = compare(settings.verifier, target, context, rounds, drafts)
+    return Outcome(tuple(rounds), *compared, seconds, alone)
+
+
+def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
+    """Generate and print round by round, then the figures."""
+    decode = settings.pair.characters.decode
+    transcript = show.Transcript(console)
+    console.print(show.plain(title(settings), "dim"))
+    transcript.legend()
+    console.print()
+    transcript.write(decode(settings.context), "prompt")
+
+    def tell(one: Round) -> None:
+        transcript.write(decode(one.tokens[: one.accepted]), "accepted")
+        transcript.write(decode(one.tokens[one.accepted :]), one.last)
+
+    outcome = run(settings, tell)
+    transcript.end()
+    console.print(show.figures_table(outcome.tokens_per_pass, outcome.accepted))
+    console.print(show.plain(EXPECTED, "dim"))
+    console.print(show.plain(time_line(settings, outcome), "dim"))
+    return outcome
+
+
+def title(settings: Settings) -> str:
+    """Say in one line what is run."""
+    lookup = " by lookup" * (settings.drafter == "lookup")
+    return (
+        f"{settings.pair.description}; {settings.num_draft_tokens} drafts a round{lookup}, "
+        f"{settings.verifier} verification, seed {settings.seed}"
+    )
+
+
+def time_line(settings: Settings, outcome: Outcome) -> str:
+    """Say what the run took, and what its rounds would be worth with a target that takes its time."""
+    tokens = sum(len(one.tokens) for one in outcome.rounds)
+    if outcome.seconds < outcome.seconds_alone:
+        verdict = f"{outcome.seconds_alone / outcome.seconds:.2f} times as fast"
+    else:
+        verdict = "with a target this quick, drafting saves passes and no time"
+    cost = ASSUMED_COST[settings.drafter]
+    worth = speedup_from_tokens(outcome.tokens_per_pass.measured, settings.num_draft_tokens, cost)
+    return (
+        f"time: {settings.pair.seconds:.2f} s for the models, {outcome.seconds:.2f} s for {tokens} tokens, "
+        f"{outcome.seconds_alone:.2f} s by the target alone: {verdict}. Were a draft pass to cost {cost:g} "
+        f"target passes, these rounds would be {worth:.2f} times as fast as the target alone."
+    )
+
+
+def as_data(settings: Settings, outcome: Outcome) -> dict[str, Any]:
+    """Return everything about a run, for JSON."""
+    decode = settings.pair.characters.decode
+    counts = statistics(outcome.rounds)
+    return {
+        "models": settings.pair.description,
+        "verifier": settings.verifier,
+        "drafter": settings.drafter,
+        "draft_tokens": settings.num_draft_tokens,
+        "seed": settings.seed,
+        "prompt": decode(settings.context),
+        "text": "".join(decode(one.tokens) for one in outcome.rounds),
+        "tokens": counts.tokens,
+        "target_passes": counts.rounds,
+        "drafted": counts.drafted,
+        "accepted": counts.accepted,
+        "tokens_per_target_pass": outcome.tokens_per_pass._asdict(),
+        "acceptance_by_position": [one._asdict() for one in outcome.accepted],
+        "seconds": {
+            "models": settings.pair.seconds,
+            "rounds": outcome.seconds,
+            "target_alone": outcome.seconds_alone,
+        },
+        "rounds": [
+            {
+                "tokens": [decode([token]) for token in one.tokens],
+                "drafted": one.drafted,
+                "accepted": one.accepted,
+                "last": one.last,
+                "target_probs": [float(probability) for probability in one.target_probs],
+            }
+            for one in outcome.rounds
+        ],
+    }

@@ -1,0 +1,29 @@
+"""What people see in a terminal: marked text and tables (needs rich, the extra `cli`).
+
+Functions return rich renderables or print to a console they are given; none computes anything.
+"""
+
+from speculative.show.console import Terminal, exact, plain, progress, table, terminal
+from speculative.show.costs import Batch, Length, batch_table, length_table
+from speculative.show.generation import Comparison, Transcript, figures_table
+from speculative.show.proofs import Examined, Reason, failure_report, proof_table
+
+__all__ = [
+    "Batch",
+    "Comparison",
+    "Examined",
+    "Length",
+    "Reason",
+    "Terminal",
+    "Transcript",
+    "batch_table",
+    "exact",
+    "failure_report",
+    "figures_table",
+    "length_table",
+    "plain",
+    "progress",
+    "proof_table",
+    "table",
+    "terminal",
+]

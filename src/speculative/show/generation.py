@@ -1,0 +1,89 @@
+"""Generated text with the origin of every token, and the figures of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from speculative.show.console import Terminal, table
+
+STYLES = {
+    "prompt": "bold",
+    "accepted": "green",
+    "residual": "bold white on red",
+    "bonus": "bold white on blue",
+}
+MARKS = {"prompt": ("", ""), "accepted": ("", ""), "residual": ("[", "]"), "bonus": ("{", "}")}
+MEANINGS = {
+    "accepted": "accepted draft",
+    "residual": "residual: after a rejection",
+    "bonus": "bonus: all drafts accepted",
+}
+
+
+class Comparison(NamedTuple):
+    """A measured figure beside the expected one, and the standard error of the measured one."""
+
+    measured: float
+    expected: float
+    error: float
+    events: int
+    """How many it is the mean of."""
+
+
+class Transcript:
+    """Prints text piece by piece, each in the colour, or between the marks, of its origin."""
+
+    def __init__(self, console: Terminal) -> None:
+        self._console = console
+        self._newline = "↵" if console.encoding.startswith("utf") else "\\n"
+        self._open = ""  # the mark that closes what was printed last
+
+    def legend(self) -> None:
+        """Print one line that says what the colours or marks mean."""
+        for origin, meaning in MEANINGS.items():
+            self.write(meaning, origin)
+            self.write("   ", "accepted")
+        self.end()
+
+    def write(self, text: str, origin: str) -> None:
+        """Print a piece of text without ending the line; the origins are the keys of `STYLES`.
+
+        A token that is a line break is shown before the break. Pieces of one origin that follow each other
+        share their marks.
+        """
+        if not text:
+            return
+        before, after = MARKS[origin]
+        shown = text.replace("\n", self._newline) if before else text
+        breaks = "\n" * text.count("\n") if before else ""
+        if self._console.colourful:
+            self._print(Text.assemble((shown, STYLES[origin]), breaks))
+            return
+        begin = "" if self._open == after else self._open + before
+        self._open = "" if breaks else after
+        self._print(Text(f"{begin}{shown}{after if breaks else ''}{breaks}"))
+
+    def end(self) -> None:
+        """End the line."""
+        self._print(Text(f"{self._open}\n"))
+        self._open = ""
+
+    def _print(self, text: Text) -> None:
+        self._console.print(text, end="", soft_wrap=True)
+
+
+def figures_table(tokens_per_pass: Comparison, accepted: Sequence[Comparison]) -> Table:
+    """Return the table of measured and expected figures, with acceptance by position."""
+    made = table("", "measured", "expected", "of")
+    made.add_row("tokens per target pass", *_cells(tokens_per_pass, "passes"))
+    for position, one in enumerate(accepted, 1):
+        made.add_row(f"draft {position} accepted{', if reached' * (position > 1)}", *_cells(one, "drafts"))
+    return made
+
+
+def _cells(one: Comparison, unit: str) -> tuple[str, str, str]:
+    return f"{one.measured:.3f}", f"{one.expected:.3f} ± {one.error:.3f}", f"{one.events} {unit}"

@@ -1,0 +1,134 @@
+"""What was proved of verifiers: a table, and for a claim that fails how it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from speculative.battery import Instance
+from speculative.chance import Number
+from speculative.laws import Answer
+from speculative.proof import Proof
+from speculative.show.console import exact, table
+
+UNIT = Fraction(1, 2**53)
+MOST_WAYS = 6
+
+
+class Reason(NamedTuple):
+    """Tokens that come out too often, and how."""
+
+    tokens: tuple[int, ...]
+    probability: Number
+    target_probability: Number
+    ways: list[tuple[str, Number]]
+    """In words, with their probabilities."""
+
+
+class Examined(NamedTuple):
+    """A verifier, what is claimed of it, and its proofs on the battery."""
+
+    name: str
+    paper: str
+    claimed: bool
+    """Whether it is said to be lossless."""
+    proofs: tuple[tuple[Instance, Proof], ...]
+    tolerance: Fraction
+    """The distance that still counts as none: above 0 for code in floats only."""
+    under: str = ""
+    """The warp whose law is reproduced, where it is not the target as it stands."""
+    rounding: Fraction | None = None
+    """Largest distance of the float64 code from the target, where that was computed."""
+    reason: Reason | None = None
+    """Why it fails on the simplest instance it fails on."""
+    code: str | None = None
+    """Python source that shows it."""
+
+    @property
+    def distance(self) -> Number:
+        """The largest distance on the battery."""
+        return max(proof.distance for _, proof in self.proofs)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every probability was rational."""
+        return all(proof.exact for _, proof in self.proofs)
+
+    @property
+    def failures(self) -> list[tuple[Instance, Proof]]:
+        """The instances on which it is not lossless, the simplest first."""
+        return [(instance, proof) for instance, proof in self.proofs if proof.distance > self.tolerance]
+
+    @property
+    def tokens_per_target_pass(self) -> float:
+        """Mean over the battery."""
+        return sum(float(proof.tokens_per_target_pass) for _, proof in self.proofs) / len(self.proofs)
+
+
+def proof_table(examined: Sequence[Examined]) -> Table:
+    """Return the table of verdicts."""
+    with_floats = any(one.rounding is not None for one in examined)
+    made = table("verifier", "verdict", "tokens/pass", *["in float64 off by"] * with_floats, "published")
+    made.columns[1].justify = made.columns[-1].justify = "left"
+    for one in examined:
+        floats = ["" if one.rounding is None else in_units(one.rounding)] * with_floats
+        made.add_row(one.name, verdict(one), f"{one.tokens_per_target_pass:.3f}", *floats, one.paper)
+    return made
+
+
+def verdict(one: Examined) -> Text:
+    """Say in few words what was found."""
+    if one.failures:
+        off = f"off by up to {exact(one.distance)}"
+        return Text(f"NOT LOSSLESS: {off}", "bold red") if one.claimed else Text(f"lossy: {off}", "yellow")
+    if one.distance == 0 and one.exact:
+        return Text(f"lossless{f' at {one.under}' if one.under else ''}, exactly", "green")
+    return Text(f"lossless but for rounding: off by up to {in_units(one.distance)}", "green")
+
+
+def in_units(distance: Number) -> str:
+    """Write a distance in units of 2^-53, half the space between floats just below 1."""
+    return f"{float(distance / UNIT):.2f} x 2^-53" if distance else "0"
+
+
+def failure_report(one: Examined) -> str:
+    """Say where a claim fails first, and how."""
+    instance, proof = one.failures[0]
+    lines = [
+        f"{one.name} is not lossless: it fails on {len(one.failures)} of {len(one.proofs)} instances.",
+        f"The simplest is {instance.name!r}: the law of its first {proof.horizon} tokens is "
+        f"{exact(proof.distance)} away from the target's.",
+    ]
+    if proof.worst is not None:
+        tokens, made, wanted, path = proof.worst
+        lines += [
+            f"Most over-produced: {tokens}, with probability {exact(made)} where the target has "
+            f"{exact(wanted)}.",
+            f"Likeliest way there: {in_words(path, instance.num_draft_tokens)}.",
+        ]
+    if one.reason is not None:
+        tokens, made, wanted, ways = one.reason
+        lines.append(f"Already {tokens} comes first with {exact(made)} where the target has {exact(wanted)}:")
+        lines += [f"  {exact(share):>20}  {way}" for way, share in ways[:MOST_WAYS]]
+        lines += [f"  and {len(ways) - MOST_WAYS} ways more"] * (len(ways) > MOST_WAYS)
+    return "\n".join(lines)
+
+
+def in_words(path: Sequence[Answer], num_draft_tokens: int) -> str:
+    """Tell the answers of a path: the drafter's picks, then what the verifier asked."""
+    draft = ", then ".join(f"{one.answer} ({_of(one)})" for one in path[:num_draft_tokens])
+    asked = (
+        f"; a pick gives {one.answer} ({_of(one)})"
+        if one.kind == "pick"
+        else f"; a flip says {'yes' if one.answer else 'no'} ({_of(one)})"
+        for one in path[num_draft_tokens:]
+    )
+    return f"the draft is {draft}{''.join(asked)}"
+
+
+def _of(answer: Answer) -> str:
+    return f"probability {exact(answer.probability)}"
