@@ -86,13 +86,11 @@ def makes_exactly_as_many_tokens(decode):
 
 
 def drafts_no_more_than_fits(decode):
-    """With r tokens to go at most r - 1 drafts are of use, and for the last token the drafter is left alone."""
+    """With r tokens to go at most r - 1 drafts are of use; for the last token the drafter is left alone."""
 
     def spy(chance, context, num_draft_tokens):
         left = 7 - (len(context) - 1)
-        assert 1 <= num_draft_tokens <= left - 1, (
-            f"{num_draft_tokens} drafts asked for with {left} tokens to go"
-        )
+        assert 1 <= num_draft_tokens <= left - 1, f"{num_draft_tokens} drafts for {left} tokens to go"
         return ALL_RIGHT(chance, context, num_draft_tokens)
 
     for num_draft_tokens in range(1, 9):
@@ -129,7 +127,7 @@ def a_rejection_brings_one_token(decode):
 
 
 def accepts_its_own_drafts(decode):
-    """The target as its own draft: all is accepted and a bonus comes with it, drafts in every round or not."""
+    """The target as its own draft: all is accepted, with a bonus, be there drafts in every round or not."""
     own = draft.model(TARGET)
 
     def not_in_every_round():

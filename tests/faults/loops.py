@@ -1,7 +1,7 @@
 """Wrong decoding loops: a right loop in steps, each fault being one step exchanged.
 
-Every loop is called like `speculative.generate`. `LOOPS` names them, with the check of `checks.py` that has to
-see each.
+Every loop is called like `speculative.generate`. `LOOPS` names them, each with the check of `checks.py` that
+has to see it.
 """
 
 from __future__ import annotations
