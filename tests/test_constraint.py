@@ -173,6 +173,7 @@ def balanced(text, max_depth):
 @pytest.mark.parametrize("max_depth", [1, 2, 3])
 def test_the_bracket_automaton_reads_balanced_texts_and_their_beginnings_only(max_depth):
     automaton = balanced_brackets(OPEN, CLOSE, END, max_depth, other=[WORD])
+    assert set(automaton.transitions) == {*range(max_depth + 1), "end"}
     for length in range(6):
         for text in itertools.product(range(4), repeat=length):
             expected = balanced(text, max_depth)
@@ -219,6 +220,11 @@ def test_a_grammar_can_begin_after_a_prompt_of_free_text():
         ValueError, match=r"token 1 at position 0 may not come in state 0: .* say with start_at"
     ):
         constrain(table(TARGET), BRACKETS)(prompt)
+
+
+def test_an_automaton_is_immutable():
+    with pytest.raises(AttributeError, match="start"):
+        BRACKETS.start = 1
 
 
 @pytest.mark.parametrize(
