@@ -109,7 +109,7 @@ def executor(request):
         distributed = pytest.importorskip("distributed")
         with (
             distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=False
+                n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=False
             ) as cluster,
             distributed.Client(cluster) as client,
         ):
