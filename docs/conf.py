@@ -1,5 +1,6 @@
 """Configuration of the documentation: `sphinx-build -W -n -b html docs docs/_build/html`."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -39,18 +40,23 @@ nitpick_ignore_regex = [  # what lies outside the package is not linked: the bui
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"
+nb_execution_in_temp = True
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_render_markdown_format = "myst"
 
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "plain"
 bibtex_reference_style = "author_year"
 
+os.environ |= {"COLUMNS": "92", "NO_COLOR": "1"}  # for commands run in cells
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
 # Reference: one page a module, from docstrings in numpy style.
 autosummary_generate = True
 autosummary_imported_members = False
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True, "special-members": "__call__"}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say types in words
 autodoc_preserve_defaults = True
@@ -84,13 +90,15 @@ def _mathml(as_block):
     return visit
 
 
-def _skip(app, what, name, obj, skip, options):
+def _skip(_app, _what, _name, *rest):
     """Leave out the descriptions that Python itself writes for the fields of a NamedTuple."""
-    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else skip
+    thing, skip, _options = rest
+    return True if str(getattr(thing, "__doc__", "")).startswith("Alias for field number") else skip
 
 
-def _keep_colons(app, what, name, obj, options, lines):
+def _keep_colons(_app, what, *rest):
     """Keep napoleon from reading "Tokens kept: ..." in the description of an attribute as a type."""
+    lines = rest[-1]
     if what in ("attribute", "data", "property"):
         lines[:0] = [".. a comment, where napoleon looks for the type", ""]
 

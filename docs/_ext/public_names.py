@@ -1,9 +1,9 @@
 """What counts as a public name of the package, and which of them lack a docstring.
 
-Public is every module or package right below `speculative` without a leading underscore, and in it every name in
-`__all__`, or, where there is none, every function and class that is defined there and has no leading underscore. What
-is public in the packages `draft`, `verify` and `model` can be imported from these packages. The command line is not a
-module to import: its options are described by `--help`.
+Public is every module or package right below `speculative` without a leading underscore, and in it every name
+in `__all__`, or, where there is none, every function and class that is defined there and has no leading
+underscore. What is public in the packages `draft`, `verify` and `model` can be imported from these packages.
+The command line is not a module to import: its options are described by `--help`.
 """
 
 import importlib
@@ -22,7 +22,7 @@ def modules() -> list[str]:
 
 
 def names(module_name: str) -> Iterator[tuple[str, Any]]:
-    """Yield (name, object) for each public function, class and submodule of a module, and what `__all__` has."""
+    """Yield (name, object) for each public function and class of a module, and what `__all__` has."""
     module = importlib.import_module(module_name)
     for name, thing in list(vars(module).items()):
         if name in getattr(module, "__all__", ()) or (
@@ -60,7 +60,9 @@ def undocumented() -> Iterator[str]:
                 if (
                     not member_name.startswith("_")
                     and member_name not in promised
-                    and (inspect.isroutine(member) or isinstance(member, (property, classmethod, staticmethod)))
+                    and (
+                        inspect.isroutine(member) or isinstance(member, (property, classmethod, staticmethod))
+                    )
                     and not inspect.getdoc(getattr(thing, member_name))
                 ):
                     yield f"{module_name}.{name}.{member_name}"
