@@ -108,9 +108,9 @@ class Fault:
         return self.name
 
 
-def on_f(build: Build, small: Any = DRAFT) -> Proof:
-    """Return the proof on F with one draft token."""
-    return build(table([TARGET, NEXT_TARGET]), table(small)).prove(num_draft_tokens=1)
+def on_f(build: Build, small: Any = DRAFT, target: Any = TARGET) -> Proof:
+    """Return the proof on F, or on other rows of four tokens, with one draft token."""
+    return build(table([target, NEXT_TARGET]), table(small)).prove(num_draft_tokens=1)
 
 
 def first_token(proof: Proof, vocab_size: int = 4) -> tuple[Any, ...]:
