@@ -1,5 +1,6 @@
 """The cost model, claims C17 to C20, against brute force, published tables and worked examples."""
 
+import doctest
 import math
 from fractions import Fraction
 from itertools import product
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import speculative.cost
 from speculative.cost import (
     accepted_per_round,
     best_num_draft_tokens,
@@ -369,9 +371,7 @@ def test_a_bad_acceptance_is_refused_in_one_line(function, bad):
     ],
 )
 def test_a_bad_draft_length_is_refused_in_one_line(function, bad):
-    with pytest.raises(
-        ValueError, match=r"^num_draft_tokens = .*give an int of at least 1$"
-    ) as error:
+    with pytest.raises(ValueError, match=r"^num_draft_tokens = .*give an int of at least 1$") as error:
         function(bad)
     assert repr(bad) in str(error.value)
 
@@ -395,10 +395,17 @@ def test_a_bad_cost_is_refused_in_one_line(function, bad):
 def test_bad_sequences_are_refused():
     with pytest.raises(ValueError, match=r"^conditionals is empty: give"):
         survival_from_conditionals([])
+    with pytest.raises(ValueError, match=r"^conditional acceptance at position 2 = 3 is out of range"):
+        survival_from_conditionals([0.5, 3, 0.5])
     with pytest.raises(ValueError, match=r"^survival is empty: give"):
         tokens_from_survival([])
     with pytest.raises(ValueError, match=r"position 2 = 0\.6 is more than the 0\.5 before it.*conditionals"):
         tokens_from_survival([0.5, 0.6])
+
+
+def test_examples_print_what_they_say():
+    tried = doctest.testmod(speculative.cost)
+    assert (tried.failed, tried.attempted) == (0, 5)
 
 
 def test_numpy_numbers_are_what_their_python_counterparts_are():
