@@ -296,6 +296,8 @@ def test_interval_by_hand():
     """Batch means 1.5, 3.5, 8: mean 13/3, standard error 1.922, Student's 95 % point for 2 is 4.303."""
     values = [F(1), F(2), F(3), F(4), F(7), F(9)]
     estimate = mean_with_interval(values, batches=3)
+    assert mean_with_interval(values * 4) == mean_with_interval(values * 4, batches=20, level=0.95)
+    assert mean_with_interval(values * 4) != mean_with_interval(values * 4, batches=21)
     assert estimate.mean == F(13, 3)
     assert estimate.high - estimate.mean == pytest.approx(4.302653 * 1.9220938, rel=1e-6)
     assert estimate.mean - estimate.low == pytest.approx(estimate.high - estimate.mean)
@@ -318,6 +320,17 @@ def test_interval_covers_despite_serial_correlation_and_the_naive_one_does_not()
         naively += abs(values.mean() - 0.5) <= 1.96 * values.std(ddof=1) / math.sqrt(2000)
     assert 0.90 < covered / 500 < 0.97
     assert naively / 500 < 0.45
+
+
+def test_interval_of_a_conditional_acceptance_is_that_of_a_ratio():
+    """By linearisation: the spread of (a - r b) / mean(b), of those who got there b and one further a."""
+    found = acceptance_on_text(TARGET, DRAFT, TEXT, 2, batches=5, max_rows=40)
+    reached, passed = np.array([survival(TARGET, DRAFT, TEXT[:end], 2) for end in range(10)], dtype=float).T
+    ratio = passed.mean() / reached.mean()
+    spread = ((passed - ratio * reached) / reached.mean()).reshape(5, 2).mean(axis=1).std(ddof=1)
+    margin = 2.7764451 * spread / math.sqrt(5)  # Student's 95 % point for 4 degrees of freedom
+    expected = (ratio, ratio - margin, ratio + margin)
+    assert [float(value) for value in found.acceptance_by_position[1]] == pytest.approx(expected, rel=1e-6)
 
 
 @given(st.lists(st.fractions(0, 1, max_denominator=9), min_size=2, max_size=40), st.integers(2, 40))
@@ -348,10 +361,11 @@ def test_interval_is_centred_on_the_exact_mean(values, batches):
         ({"batches": 1}, r"^batches = 1 for 10 values"),
         ({"batches": 2.0}, r"^batches = 2\.0 is not a whole number"),
         ({"level": 1}, r"^level = 1: give a coverage between 0 and 1"),
+        ({"level": 0}, r"^level = 0: give a coverage between 0 and 1"),
         ({"level": math.nan}, r"^level = nan is not finite"),
         (
-            {"max_rows": 100},
-            r"^exact acceptance takes 130 rows of each model, over max_rows = 100: give paths",
+            {"max_rows": 129},
+            r"^exact acceptance takes 130 rows of each model, over max_rows = 129: give paths",
         ),
         ({"tokens": (0, 5, 1)}, r"token 5"),
         ({"draft": from_probs(lambda context: [0.5, 0.5], 2)}, r"3 tokens and the draft 2"),

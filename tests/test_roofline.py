@@ -44,7 +44,10 @@ def test_c22_pass_time_by_hand(batch, positions, context, seconds):
 
 def test_c22_a_real_model_by_hand():
     """7e9 weights of 2 bytes on an A100: 6.87 ms for up to 153 tokens at once, then 44.9 us a token."""
+    peaks = {name: (machine.bandwidth, machine.flops) for name, machine in HARDWARE.items()}
+    assert peaks == {"A100": (2.039e12, 312e12), "H100": (3.35e12, 989e12)}
     model = Model(7e9)
+    assert model == Model(7e9, bytes_per_parameter=2, cache_bytes_per_token=0)
     assert pass_time(model, HARDWARE["A100"]) == pytest.approx(14e9 / 2.039e12)
     assert pass_time(model, HARDWARE["A100"], batch=153) == pass_time(model, HARDWARE["A100"])
     assert pass_time(model, HARDWARE["A100"], batch=154) == pytest.approx(154 * 14e9 / 312e12)
@@ -84,6 +87,20 @@ def test_c22_break_even_batch_is_the_first_that_does_not_pay(setting, context):
         assert found is None or found > 60
     else:
         assert found == expected
+
+
+def test_one_sequence_one_position_and_no_context_are_meant_where_nothing_is_said():
+    """Weights take 10 s to read, the cache 10 s a token of context."""
+    lively, slow = Model(10, Fraction(1, 10), 1), Hardware(bandwidth=Fraction(1, 10), flops=10**9)
+    assert pass_time(lively, slow) == 10
+    assert pass_time(lively, slow, context=1) == 20
+    assert pass_time(MODEL, Hardware(10**9, 10)) == 2
+    setting = (Fraction(4, 5), 2, Fraction(1, 10), MODEL, MACHINE)
+    assert (
+        speedup_at_batch(*setting)
+        == speedup_at_batch(*setting, batch=1)
+        != speedup_at_batch(*setting, batch=2)
+    )
 
 
 def test_c22_what_does_not_pay_alone_does_not_pay_in_a_batch():
