@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import accumulate, pairwise
+from math import ceil
 
 import numpy as np
 
-from speculative import rational
+from speculative import point_mass, rational
 from speculative import residual as right_residual
 
 TINY = Fraction(1, 2**126)  # the smallest normal float32
@@ -96,6 +97,26 @@ def not_normalised(target, draft, drafted):
     return weights
 
 
+def best_of_the_residual(target, draft, drafted):
+    return point_mass(int(right_residual(target, draft).argmax()), len(target))
+
+
+def among_the_five_best(target, draft, drafted):
+    """The residual of those tokens only that an engine has the probabilities of."""
+    weights = right_residual(target, draft).copy()
+    weights[np.argsort(-target, kind="stable")[5:]] = 0
+    return weights if weights.any() else target
+
+
+def ratio_over_a_little_more(target, draft, drafted):
+    return min(1, target[drafted] / (draft[drafted] + Fraction(1, 10**10)))
+
+
+def ratio_in_eight_bits(target, draft, drafted):
+    """What u < ratio comes to with u a multiple of 1/256."""
+    return Fraction(ceil(256 * ratio(target, draft, drafted)), 256)
+
+
 def in_half_precision(target, draft, drafted):
     """The residual as target * (1 - draft / target), in float16."""
     p, q = target.astype(np.float16), draft.astype(np.float16)
@@ -121,15 +142,19 @@ def token_rule(*, accept=ratio, rest=residual, accept_at=0, rest_at=0, draft_at=
 
 
 def bonus_from_the_draft(draft, target_probs):
-    return draft.probs[-1]
+    return draft.probs[-1] if len(draft) else target_probs[-1]
 
 
 def bonus_from_the_row_before(draft, target_probs):
-    return target_probs[len(draft) - 1]
+    return target_probs[max(0, len(draft) - 1)]
+
+
+def the_best_bonus(draft, target_probs):
+    return point_mass(int(target_probs[-1].argmax()), len(target_probs[-1]))
 
 
 def bonus_from_the_residual(draft, target_probs):
-    return right_residual(target_probs[-1], draft.probs[-1])
+    return right_residual(target_probs[-1], draft.probs[-1]) if len(draft) else target_probs[-1]
 
 
 # Rules with another shape
@@ -182,6 +207,13 @@ def four_judged(chance, draft, target_probs):
         if not chance.flip(ratio(target_probs[i], row, drafted)):
             return (*draft.tokens[:i], chance.pick(right_residual(target_probs[i], row)))
     return (*draft.tokens, chance.pick(target_probs[-1]))
+
+
+def greedy_without_drafts(chance, draft, target_probs):
+    """A way of its own where there is nothing to verify."""
+    if not len(draft):
+        return (int(target_probs[-1].argmax()),)
+    return token_rule()(chance, draft, target_probs)
 
 
 def greedy_but_for_the_bonus(chance, draft, target_probs):

@@ -1,4 +1,8 @@
-"""The named faults of one round: wrong rules, wrong drafts, warps on one side only."""
+"""The named faults of one round: wrong rules, wrong drafts, warps on one side only.
+
+Each line: what is wrong; how it is built; how far the law of the first token is off on fixture F, exactly
+(target .10 .60 .30 0, draft .50 .05 .25 .20, one draft; 0 where F is blind to it); where it was reported.
+"""
 
 from __future__ import annotations
 
@@ -155,6 +159,13 @@ RULES = (
         "residual clamped at the least float32", rule(token_rule(rest=rules.clamped)), f"3/{3 * 2**125 + 5}",
         "vllm-project/vllm#2336",
     ),
+    Fault("rejected: the residual's best token", rule(token_rule(rest=rules.best_of_the_residual)), "1/20"),
+    Fault("bonus: the best token", rule(token_rule(bonus=rules.the_best_bonus)), "0"),
+    Fault(
+        "1e-10 added to the denominator", rule(token_rule(accept=rules.ratio_over_a_little_more)),
+        "1/50000000010",
+    ),
+    Fault("uniforms of eight bits", rule(token_rule(accept=rules.ratio_in_eight_bits)), "1/640"),
     Fault("residual not normalised", rule(token_rule(rest=rules.not_normalised)), "6/25"),
     Fault(
         "residual in half precision", rule(token_rule(rest=rules.in_half_precision)), "23/196580",
@@ -269,10 +280,20 @@ GREEDY = (
 )  # fmt: skip
 """Temperature 0: the law to reproduce is the target's argmax."""
 
-DEEP = (
-    Fault("drafts behind the fourth never judged", rule(rules.four_judged), "0", "HabanaAI/vllm-fork#1435"),
-    Fault("target lost the third-last token", target_forgets(3), "0", "vllm-project/vllm-metal#716"),
-)  # fmt: skip
-"""Faults that show only in longer drafts or longer contexts."""
+DEEP = {
+    Fault("drafts behind the fourth never judged", rule(rules.four_judged), "0", "HabanaAI/vllm-fork#1435"): {
+        "vocab_sizes": (3, 3), "num_draft_tokens": (5, 5),
+    },
+    Fault("target lost the third-last token", target_forgets(3), "0", "vllm-project/vllm-metal#716"): {
+        "vocab_sizes": (3, 3), "num_draft_tokens": (4, 4),
+    },
+    Fault("greedy without drafts", rule(rules.greedy_without_drafts), "0", "vllm-project/vllm#4724"): {
+        "vocab_sizes": (3, 3), "num_draft_tokens": (0, 0),
+    },
+    Fault("residual among the five best", rule(token_rule(rest=rules.among_the_five_best)), "0"): {
+        "vocab_sizes": (8, 8), "num_draft_tokens": (1, 1),
+    },
+}  # fmt: skip
+"""Faults of longer drafts or contexts, of no drafts, of larger vocabularies; and where to look for them."""
 
 ONE_ROUND = (*CLASSIC, *RULES, *DRAFTS, *WARPS, *GREEDY, *DEEP)

@@ -66,18 +66,18 @@ def test_the_distance_on_f_is_the_one_of_the_table(fault):
         assert distance_on_f(fault.build) == expected
 
 
-SIMULATED = {"draft and residual share one race": ("471/740", Decimal(".637"), "27/740", Decimal(".037"))}
+SIMULATED = {"471/740": ".637", "27/740": ".037"}
 """Figures that a million draws had given; the exact ones, .6365 and .0365, round down to .636 and .036."""
 
 
 @classic
 def test_published_figures_are_the_exact_ones_rounded(fault):
-    *printed, distance = map(Decimal, fault.printed.split())
-    for figure, exact in zip((*printed, distance), (*fault.law, fault.distance), strict=True):
-        half_a_digit = Fraction(1, 2) * Fraction(10) ** int(figure.as_tuple().exponent)
+    figures = zip(fault.printed.split(), (*fault.law, fault.distance), strict=True)
+    for figure, exact in figures:
+        half_a_digit = Fraction(1, 2) * Fraction(10) ** int(Decimal(figure).as_tuple().exponent)
         error = abs(Fraction(figure) - Fraction(number(exact)))
-        if (exact, figure) in zip(*[iter(SIMULATED.get(fault.name, ()))] * 2, strict=True):
-            assert half_a_digit < error < Fraction(1, 1000)
+        if SIMULATED.get(exact) == figure:
+            assert half_a_digit < error < 2 * half_a_digit
         else:
             assert error <= half_a_digit
 
@@ -105,7 +105,8 @@ def test_what_is_allowed_is_exact_on_f(name, small):
 
 
 @named
-def test_the_battery_reports_it(fault):
+def test_the_battery_reports_it(fault, record_property):
+    record_property("seen by", ", ".join(seen_by(fault)))
     assert seen_by(fault), f"{fault} survives"
 
 
@@ -136,13 +137,8 @@ def sees(build):
 
 @named
 def test_the_strategies_find_it(fault):
-    if fault in DEEP:
-        strategy = pairs(vocab_sizes=(3, 3), num_draft_tokens=(5, 5))
-        assert find(
-            strategy, lambda pair: reported(fault.build(pair.target, pair.draft).prove(5)), settings=SEARCH
-        )
-    else:
-        assert find(pairs(vocab_sizes=(3, 3), num_draft_tokens=(1, 2)), sees(fault.build), settings=SEARCH)
+    options = DEEP.get(fault, {"vocab_sizes": (3, 3), "num_draft_tokens": (1, 2)})
+    assert find(pairs(**options), sees(fault.build), settings=SEARCH)
 
 
 def test_the_strategies_find_nothing_wrong_with_token_verification():
@@ -150,7 +146,7 @@ def test_the_strategies_find_nothing_wrong_with_token_verification():
         find(
             pairs(vocab_sizes=(3, 3), num_draft_tokens=(1, 2)),
             sees(ALLOWED["token verification"]),
-            settings=SEARCH,
+            settings=settings(SEARCH, max_examples=60),
         )
 
 

@@ -235,3 +235,19 @@ def test_a_draft_model_at_its_context_limit_leaves_the_rest_to_the_target():
         sample(
             generate, target, drafts.chain(drafts.after(small), drafts.after(small)), (0,), max_new_tokens=30
         )
+
+
+ANOTHER_SIZE = table([1 / 4, 1 / 4, 1 / 4, 1 / 4])  # vllm-project/vllm#13849
+ANOTHER_ORDER = table([1 / 4, 1 / 4, 1 / 2], vocabulary=("a", "c", "b"))  # ggml-org/llama.cpp#3812
+
+
+@pytest.mark.parametrize(
+    ("small", "message"),
+    [(ANOTHER_SIZE, "3 tokens and the draft 4"), (ANOTHER_ORDER, "token 1 is 'b' to the target")],
+)
+def test_a_draft_of_another_vocabulary_is_refused(small, message):
+    target = table([1 / 2, 1 / 4, 1 / 4], vocabulary=("a", "b", "c"))
+    with pytest.raises(ValueError, match=message):
+        sample(generate, target, draft.model(small), max_new_tokens=4, rng=0)
+    same = table([1 / 4, 1 / 4, 1 / 2], vocabulary=("a", "b", "c"))
+    assert len(sample(generate, target, draft.model(same), max_new_tokens=4, rng=0).tokens) == 4
