@@ -6,6 +6,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math import MathError, latex2mathml
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
 
@@ -44,13 +45,15 @@ nb_execution_in_temp = True
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_code_prompt_show = "Show the code of this cell"
+nb_code_prompt_hide = "Hide the code of this cell"
 nb_render_markdown_format = "myst"
 
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "plain"
 bibtex_reference_style = "author_year"
 
-os.environ |= {"COLUMNS": "92", "NO_COLOR": "1"}  # for commands run in cells
+os.environ |= {"COLUMNS": "100", "NO_COLOR": "1", "TTY_COMPATIBLE": "0"}  # for commands run in cells
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 # Reference: one page a module, from docstrings in numpy style.
@@ -90,10 +93,25 @@ def _mathml(as_block):
     return visit
 
 
+def _described_fields():
+    """Return the identities of those fields of NamedTuples that a docstring describes below them."""
+    return {
+        id(vars(thing)[field])
+        for module in public_names.modules()
+        for _, thing in public_names.names(module)
+        for field in getattr(thing, "_fields", ())
+        if (thing.__name__, field) in ModuleAnalyzer.for_module(thing.__module__).find_attr_docs()
+    }
+
+
 def _skip(_app, _what, _name, *rest):
     """Leave out the descriptions that Python itself writes for the fields of a NamedTuple."""
     thing, skip, _options = rest
-    return True if str(getattr(thing, "__doc__", "")).startswith("Alias for field number") else skip
+    by_python = str(getattr(thing, "__doc__", "")).startswith("Alias for field number")
+    return True if by_python and id(thing) not in DESCRIBED_FIELDS else skip
+
+
+DESCRIBED_FIELDS = _described_fields()
 
 
 def _keep_colons(_app, what, *rest):
