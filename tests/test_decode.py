@@ -170,13 +170,12 @@ def test_the_context_limit_of_the_target_is_never_overrun(k, prompt):
     assert made.tokens == sample(autoregress, target, (0,) * prompt, max_new_tokens=50, rng=1).tokens
 
 
-def test_a_prompt_beyond_the_limit_brings_nothing():
+def test_a_prompt_beyond_the_limit_is_refused():
     target = table({(): rational(["1/4"] * 4)}, context_limit=2)
-    for made in (
-        sample(generate, target, model(UNIFORM), (0,) * 3, max_new_tokens=5),
-        sample(autoregress, target, (0,) * 3, max_new_tokens=5),
-    ):
-        assert (made.tokens, made.rounds, made.stop_reason) == ((), (), "context_limit")
+    with pytest.raises(ValueError, match="prompt of 3 tokens: the target's limit is 2"):
+        sample(generate, target, model(UNIFORM), (0,) * 3, max_new_tokens=5)
+    with pytest.raises(ValueError, match="prompt of 3 tokens: the target's limit is 2"):
+        sample(autoregress, target, (0,) * 3, max_new_tokens=5)
 
 
 def test_a_draft_with_a_shorter_context_leaves_plain_decoding():

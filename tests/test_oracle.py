@@ -623,3 +623,20 @@ def test_a_table_hands_out_the_rows_it_was_given(first, second):
         row is expected
         for row, expected in zip(oracle.score((), (3, 0)), [first, second, first], strict=True)
     )
+
+
+def test_checked_finds_a_cache_that_trusts_its_length():
+    """It keeps the tokens it has read and never compares them with the ones asked about."""
+    held: list[int] = []
+
+    def score(context, drafted):
+        tokens = (*context, *drafted)
+        held[:] = [*held[: len(context)], *tokens[len(held[: len(context)]) :]]
+        start = len(context)
+        return [A if sum(held[:end]) % 2 else B for end in range(start, len(tokens) + 1)]
+
+    stale = Oracle(lambda context: score(context, ())[0], 3, score)
+    oracle = checked(stale)
+    oracle.score((0,), (1, 2))
+    with pytest.raises(ValueError, match="make each row a function of the tokens before it"):
+        oracle.score((0, 2), (1,))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from speculative.decode import Verify
+from speculative.decode import Propose, Verify
 from speculative.distribution import Context, rational
 from speculative.draft import Drafter, model
 from speculative.laws import MAX_PATHS
@@ -63,13 +63,24 @@ class Instance:
         """The draft model as a drafter that samples a chain."""
         return model(self.draft)
 
-    def prove(self, verify: Verify, *, warp: Warp | None = None, **options: Any) -> Proof:
-        """Return `prove` of a verifier on this instance, against the target under `warp` if one is given."""
-        reference = None if warp is None else warp(self.target)
+    def prove(
+        self,
+        verify: Verify,
+        *,
+        warp: Warp | None = None,
+        make_drafter: Callable[[Oracle], Propose] = model,
+        **options: Any,
+    ) -> Proof:
+        """Return `prove` of a verifier on this instance; the arguments are those of `proofs`."""
         return prove(
-            verify, self.target, self.drafter,
-            num_draft_tokens=self.num_draft_tokens, rounds=self.rounds, reference=reference, **options,
-        )  # fmt: skip
+            verify,
+            self.target,
+            make_drafter(self.draft),
+            num_draft_tokens=self.num_draft_tokens,
+            rounds=self.rounds,
+            reference=None if warp is None else warp(self.target),
+            **options,
+        )
 
     def code(self, verify: str = "verify.token") -> str:
         """Return Python source that proves a verifier on this instance, to be pasted."""
@@ -108,6 +119,7 @@ def random_instance(seed: int, vocab_size: int, num_draft_tokens: int, *, rounds
 
 
 BATTERY = (
+    Instance("no drafts", {(): "1/2 1/3 1/6"}, {(): "1/3 1/3 1/3"}, 0),
     Instance("four tokens, disjoint in part", {(): ".10 .60 .30 0"}, {(): ".50 .05 .25 .20"}, 1),
     Instance("four tokens, overlapping", {(): ".10 .60 .30 0"}, {(): ".50 .20 .10 .20"}, 1),
     Instance("disjoint supports", {(): "0 0 1/3 2/3"}, {(): "1/4 3/4 0 0"}, 1),
@@ -131,10 +143,23 @@ BATTERY = (
         2,
         rounds=2,
     ),
+    Instance(
+        "eight tokens",
+        {(): "1/36 2/36 3/36 4/36 5/36 6/36 7/36 8/36"},
+        {(): "0 0 0 1/10 2/10 2/10 2/10 3/10"},
+        1,
+    ),
+    Instance(
+        "a law that looks three tokens back",
+        {(): "1/2 1/4 1/4", (0, 0, 0): "0 1/2 1/2"},
+        {(): "1/2 1/2 0"},
+        3,
+    ),
     random_instance(1, 3, 2, rounds=2),
     random_instance(2, 3, 3),
     random_instance(3, 4, 3),
     random_instance(4, 5, 2),
+    Instance("five drafts", {(): "1/2 1/2 0"}, {(): "1/4 3/4 0"}, 5),
 )
 """From small to large, so that the first one a verifier fails on is the simplest."""
 
@@ -143,6 +168,7 @@ def proofs(
     verify: Verify,
     *,
     warp: Warp | None = None,
+    make_drafter: Callable[[Oracle], Propose] = model,
     instances: Iterable[Instance] = BATTERY,
     max_paths: int = MAX_PATHS,
     progress: Callable[[Instance], Progress | None] = lambda _: None,
@@ -155,6 +181,9 @@ def proofs(
         A verifier, as for `prove`.
     warp : Warp, optional
         The warp under which the target is to be reproduced: `temperature(0)` for greedy verification.
+    make_drafter : callable
+        Makes a drafter of the draft model's oracle: `draft.model`, or your own to prove that the laws it
+        declares are the ones it draws from.
     instances : iterable of Instance
         The battery by default.
     max_paths : int
@@ -167,4 +196,7 @@ def proofs(
     instance, proof
     """
     for instance in instances:
-        yield instance, instance.prove(verify, warp=warp, max_paths=max_paths, progress=progress(instance))
+        proof = instance.prove(
+            verify, warp=warp, make_drafter=make_drafter, max_paths=max_paths, progress=progress(instance)
+        )
+        yield instance, proof

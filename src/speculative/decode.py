@@ -138,6 +138,7 @@ def stream(
     _check_count("max_new_tokens", max_new_tokens)
     _check_count("num_draft_tokens", num_draft_tokens)
     check_vocabulary(target, drafter)
+    _check_prompt(target, context)
     context, left = tuple(context), max_new_tokens
     while left and (room := _room(target, context)) >= 0:
         one = speculate(
@@ -229,6 +230,7 @@ def autoregress(
     **Law.** Token i is drawn from `target(context + tokens[:i])`.
     """
     _check_count("max_new_tokens", max_new_tokens)
+    _check_prompt(target, context)
     tokens: Context = ()
     rounds: tuple[Round, ...] = ()
     while len(tokens) < max_new_tokens and _room(target, context + tokens) >= 0:
@@ -262,6 +264,13 @@ def _stop_reason(tokens: Context, max_new_tokens: int, stop_tokens: Collection[i
 def _check_count(name: str, count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise ValueError(f"{name}={count!r}: give a whole number, 0 or more")
+
+
+def _check_prompt(target: Oracle, context: Context) -> None:
+    if _room(target, context) < 0:
+        raise ValueError(
+            f"a prompt of {len(context)} tokens: the target's limit is {target.context_limit}; shorten the prompt"
+        )
 
 
 def _check_draft(draft: Draft, num_draft_tokens: int, vocab_size: int) -> None:

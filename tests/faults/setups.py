@@ -28,23 +28,6 @@ DRAFT = rational([".50", ".05", ".25", ".20"])
 OTHER_DRAFT = rational([".50", ".20", ".10", ".20"])
 
 
-EXTRA = (
-    Instance("no drafts", {(): "1/2 1/3 1/6"}, {(): "1/3 1/3 1/3"}, 0),
-    Instance(
-        "eight tokens",
-        {(): "1/36 2/36 3/36 4/36 5/36 6/36 7/36 8/36"}, {(): "0 0 0 1/10 2/10 2/10 2/10 3/10"}, 1,
-    ),
-    Instance("five drafts", {(): "1/2 1/2 0"}, {(): "1/4 3/4 0"}, 5),
-    Instance(
-        "a law that looks three tokens back",
-        {(): "1/2 1/4 1/4", (0, 0, 0): "0 1/2 1/2"}, {(): "1/2 1/2 0"}, 3,
-    ),
-)  # fmt: skip
-"""Beside the battery: more drafts, and none; longer contexts; more tokens."""
-
-INSTANCES = (*BATTERY, *EXTRA)
-
-
 class Setup(NamedTuple):
     """Everything that decides what comes out, and the law that should."""
 

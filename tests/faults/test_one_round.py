@@ -11,14 +11,13 @@ import pytest
 from hypothesis import Phase, find, settings
 from hypothesis.errors import NoSuchExample
 
-from speculative import Draft, draft, paths, table, with_generator
+from speculative import BATTERY, Draft, draft, paths, table, with_generator
 from speculative.testing import pairs
 
 from . import drafts, rules
 from .allowed import ALLOWED
 from .setups import (
     DRAFT,
-    INSTANCES,
     OTHER_DRAFT,
     TARGET,
     Fault,
@@ -38,7 +37,7 @@ allowed = pytest.mark.parametrize("name", ALLOWED)
 
 @cache
 def seen_by(fault: Fault) -> tuple[str, ...]:
-    return tuple(instance.name for instance in INSTANCES if reported(on_instance(fault.build, instance)))
+    return tuple(instance.name for instance in BATTERY if reported(on_instance(fault.build, instance)))
 
 
 def number(text):
@@ -112,7 +111,7 @@ def test_the_battery_reports_it(fault, record_property):
 
 @allowed
 def test_the_battery_lets_it_pass(name):
-    for instance in INSTANCES:
+    for instance in BATTERY:
         proof = on_instance(ALLOWED[name], instance, instance.rounds)
         assert not reported(proof), (instance.name, proof.worst)
 
@@ -120,10 +119,10 @@ def test_the_battery_lets_it_pass(name):
 def test_every_instance_of_the_battery_sees_some_fault_and_no_single_pair_of_laws_sees_all():
     seen = {
         instance.name: {fault for fault in ONE_ROUND if instance.name in seen_by(fault)}
-        for instance in INSTANCES
+        for instance in BATTERY
     }
     assert all(seen.values())
-    pairs_of_laws = [instance.name for instance in INSTANCES if len(instance.target_laws) == 1]
+    pairs_of_laws = [instance.name for instance in BATTERY if len(instance.target_laws) == 1]
     assert all(len(seen[name]) < len(ONE_ROUND) for name in pairs_of_laws)
     assert set.union(*seen.values()) == set(ONE_ROUND)
 
