@@ -269,7 +269,7 @@ def _check_count(name: str, count: int) -> None:
 def _check_prompt(target: Oracle, context: Context) -> None:
     if _room(target, context) < 0:
         raise ValueError(
-            f"a prompt of {len(context)} tokens: the target's limit is {target.context_limit}; shorten the prompt"
+            f"a prompt of {len(context)} tokens: the target's limit is {target.context_limit}; shorten it"
         )
 
 

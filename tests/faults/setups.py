@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from speculative import (
-    BATTERY,
     Drafter,
     Instance,
     Oracle,
