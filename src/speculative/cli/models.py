@@ -10,7 +10,7 @@ from typing import NamedTuple
 from speculative.cli.own import OwnCodeError, load
 from speculative.distribution import Context
 from speculative.model import Characters, bundled_text, fit_ngram
-from speculative.oracle import Oracle
+from speculative.oracle import Oracle, check_vocabulary
 from speculative.warp import Warp
 
 BUNDLED, NGRAM = "bundled", "ngram"
@@ -49,12 +49,13 @@ def read_text(source: str) -> str:
 def make_pair(
     text: str, characters: Characters, warp: Warp, *, source: str, model: str, orders: tuple[int, int]
 ) -> Pair:
-    """Fit the draft, and the target unless it is the user's own, on a text; `orders` has the target's first."""
+    """Fit the draft, and the target unless it is the user's own, on a text; the first order is its."""
     start = time.perf_counter()
     vocabulary = characters.vocabulary
     fit = partial(fit_ngram, characters.encode(text), vocab_size=len(vocabulary), vocabulary=vocabulary)
     draft = fit(order=orders[1])
     target = fit(order=orders[0]) if model == NGRAM else own_model(model, vocabulary)
+    check_vocabulary(target, draft)
     name = f"{orders[0]}-gram" if model == NGRAM else model
     where = "the bundled text" if source == BUNDLED else source
     return Pair(

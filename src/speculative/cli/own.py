@@ -35,7 +35,7 @@ def load(where: str) -> Callable[..., Any]:
 
 
 @contextmanager
-def blaming(where: str) -> Iterator[None]:
+def blaming(where: str, doing: str = "") -> Iterator[None]:
     """Turn whatever is raised inside into an `OwnCodeError` that names the code, the error and the line."""
     try:
         yield
@@ -43,7 +43,7 @@ def blaming(where: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        raise OwnCodeError(f"{where}: {kind}{error}{_line(where, error)}") from error
+        raise OwnCodeError(f"{where}{doing}: {kind}{error}{_line(where, error)}") from error
 
 
 def _module(source: str) -> ModuleType:

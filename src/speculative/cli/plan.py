@@ -107,12 +107,13 @@ def report(plan: Plan, machine: Machine | None, console: show.Terminal) -> None:
 
 def text_line(plan: Plan, measured: TextAcceptance) -> str:
     """Say what was measured, and where."""
+    by_formula = f"{float(measured.tokens_per_round_iid):.3f}"
     return (
         f"{plan.models}. Measured at {measured.positions:,} contexts of the last part of the text, which "
         "they were not fitted on: the acceptance of the first draft, 1 - TV of the two laws, is exact at "
-        "each; that of further drafts is estimated without bias from one drafted path each. In brackets: 95 % "
-        f"intervals for more text of the kind. {len(plan.lengths)} drafts make {measured.tokens_per_round} "
-        f"tokens per round; the formula makes it {float(measured.tokens_per_round_iid):.3f} from the first "
+        "each; that of further drafts is estimated without bias from one drafted path each. In brackets: "
+        f"95 % intervals for more text of the kind. {len(plan.lengths)} drafts make "
+        f"{measured.tokens_per_round} tokens per round; the formula makes it {by_formula} from the first "
         "draft's acceptance."
     )
 

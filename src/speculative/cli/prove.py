@@ -106,17 +106,16 @@ class Claim(NamedTuple):
 def examine_own(where: str, claim: Claim, max_paths: int, advance: Advance) -> Examined:
     """Prove a verifier of the user's own on the battery."""
     verify, proofs = candidate(where), []
-    with blaming(where):
-        for instance in BATTERY:
+    for instance in BATTERY:
+        with blaming(where, f", proved on {instance.name!r}"):
             proofs.append((instance, instance.prove(verify, warp=claim.warp, max_paths=max_paths)))
-            advance(where)
+        advance(where)
     rational = all(proof.exact for _, proof in proofs) and not verify.floats
     tolerance = (Fraction(0) if rational else ROUNDING) if claim.tolerance is None else claim.tolerance
     under = claim.warp.name if claim.warp else ""
     found = Examined(where, "your own", claim.lossless, tuple(proofs), tolerance, under)
     again = f"candidate({where!r}){f', warp={under}' if under else ''}"
-    with blaming(where):
-        return explained(found, verify, claim.warp, again)
+    return explained(found, verify, claim.warp, again)
 
 
 def explained(found: Examined, verify: Callable[..., Any], warp: Warp | None, again: str) -> Examined:
@@ -134,7 +133,8 @@ def report(examined: list[Examined], failed: list[Examined], console: show.Termi
     """Print the table, and how a claim fails where one does."""
     console.print(show.proof_table(examined))
     in_float64 = IN_FLOAT64 if any(one.rounding is not None for one in examined) else ""
-    console.print(show.plain(MEANING + in_float64, "dim"))
+    under = "".join(f" {one.name} reproduces the target at {one.under}." for one in examined if one.under)
+    console.print(show.plain(MEANING + in_float64 + under, "dim"))
     for one in failed:
         console.print()
         console.print(show.plain(show.failure_report(one)))

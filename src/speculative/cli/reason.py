@@ -20,12 +20,12 @@ def reason(instance: Instance, proof: Proof, verify: Callable[..., Any], referen
     """Find the shortest beginning of the worst tokens that is over-produced itself, and the ways to it."""
     assert proof.worst is not None  # it is not lossless
     worst = proof.worst.tokens
-    for length in range(1, len(worst) + 1):
-        tokens = worst[:length]
-        made = sum(mass for emitted, mass in proof.output.items() if emitted[:length] == tokens)
-        wanted = math.prod(reference(tokens[:i])[token] for i, token in enumerate(tokens))
-        if made > wanted:
-            break
+    beginnings = [worst[:length] for length in range(1, len(worst) + 1)]
+    made = {
+        start: sum(p for tokens, p in proof.output.items() if _begins(tokens, start)) for start in beginnings
+    }
+    wanted = {start: math.prod(reference(start[:i])[x] for i, x in enumerate(start)) for start in beginnings}
+    shortest = next(start for start in beginnings if made[start] > wanted[start])
     ways: Counter[str] = Counter()
     for path in paths(
         speculate,
@@ -34,10 +34,14 @@ def reason(instance: Instance, proof: Proof, verify: Callable[..., Any], referen
         num_draft_tokens=instance.num_draft_tokens,
         verify=verify,
     ):
-        emitted = path.outcome.tokens
-        if emitted[:length] == tokens[: len(emitted)]:
-            ways[_way(path, tokens)] += path.probability
-    return Reason(tokens, made, wanted, ways.most_common())
+        if _begins(path.outcome.tokens, shortest):
+            ways[_way(path, shortest)] += path.probability
+    return Reason(shortest, made[shortest], wanted[shortest], ways.most_common())
+
+
+def _begins(tokens: Context, start: Context) -> bool:
+    """Whether the tokens begin in this way, or are a beginning of it themselves."""
+    return all(one == other for one, other in zip(tokens, start, strict=False))
 
 
 def _way(path: Path, tokens: Context) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 
 from rich.box import SIMPLE_HEAD
@@ -31,7 +31,12 @@ class Terminal(Console):
 
 
 def terminal(*, no_color: bool = False) -> Terminal:
-    """Return the console of standard output, without colours where they are unwanted or cannot be seen."""
+    """Return the console of standard output, without colours where they are unwanted or cannot be seen.
+
+    Characters that its encoding lacks are replaced from now on.
+    """
+    with suppress(AttributeError):  # what stands in for a stream, in a notebook for example
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH_OF_A_PIPE
     return Terminal(no_color=no_color or None, width=wide, highlight=False)
 

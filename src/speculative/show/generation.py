@@ -44,9 +44,9 @@ class Transcript:
 
     def legend(self) -> None:
         """Print one line that says what the colours or marks mean."""
-        for origin, meaning in MEANINGS.items():
+        for place, (origin, meaning) in enumerate(MEANINGS.items()):
+            self.write("   " * (place > 0), "accepted")
             self.write(meaning, origin)
-            self.write("   ", "accepted")
         self.end()
 
     def write(self, text: str, origin: str) -> None:

@@ -72,22 +72,23 @@ class Examined(NamedTuple):
 def proof_table(examined: Sequence[Examined]) -> Table:
     """Return the table of verdicts."""
     with_floats = any(one.rounding is not None for one in examined)
-    made = table("verifier", "verdict", "tokens/pass", *["in float64 off by"] * with_floats, "published")
+    made = table("verifier", "verdict", "distance", "tokens/pass", *["in float64"] * with_floats, "published")
     made.columns[1].justify = made.columns[-1].justify = "left"
     for one in examined:
+        found, style = verdict(one)
+        distance = exact(one.distance) if one.failures else in_units(one.distance)
         floats = ["" if one.rounding is None else in_units(one.rounding)] * with_floats
-        made.add_row(one.name, verdict(one), f"{one.tokens_per_target_pass:.3f}", *floats, one.paper)
+        tokens = f"{one.tokens_per_target_pass:.3f}"
+        made.add_row(one.name, Text(found, style), Text(distance, style), tokens, *floats, one.paper)
     return made
 
 
-def verdict(one: Examined) -> Text:
-    """Say in few words what was found."""
+def verdict(one: Examined) -> tuple[str, str]:
+    """Say in few words what was found, and in which colour."""
     if one.failures:
-        off = f"off by up to {exact(one.distance)}"
-        return Text(f"NOT LOSSLESS: {off}", "bold red") if one.claimed else Text(f"lossy: {off}", "yellow")
-    if one.distance == 0 and one.exact:
-        return Text(f"lossless{f' at {one.under}' if one.under else ''}, exactly", "green")
-    return Text(f"lossless but for rounding: off by up to {in_units(one.distance)}", "green")
+        return ("NOT LOSSLESS", "bold red") if one.claimed else ("lossy", "yellow")
+    rational = one.distance == 0 and one.exact
+    return "lossless" if rational else "lossless but for rounding", "green"
 
 
 def in_units(distance: Number) -> str:
@@ -98,18 +99,16 @@ def in_units(distance: Number) -> str:
 def failure_report(one: Examined) -> str:
     """Say where a claim fails first, and how."""
     instance, proof = one.failures[0]
+    worst = proof.worst
+    assert worst is not None  # the distance is not 0
     lines = [
         f"{one.name} is not lossless: it fails on {len(one.failures)} of {len(one.proofs)} instances.",
         f"The simplest is {instance.name!r}: the law of its first {proof.horizon} tokens is "
         f"{exact(proof.distance)} away from the target's.",
+        f"Most over-produced: {worst.tokens}, with probability {exact(worst.probability)} where the target "
+        f"has {exact(worst.target_probability)}.",
+        f"Likeliest way there: {in_words(worst.path, instance.num_draft_tokens)}.",
     ]
-    if proof.worst is not None:
-        tokens, made, wanted, path = proof.worst
-        lines += [
-            f"Most over-produced: {tokens}, with probability {exact(made)} where the target has "
-            f"{exact(wanted)}.",
-            f"Likeliest way there: {in_words(path, instance.num_draft_tokens)}.",
-        ]
     if one.reason is not None:
         tokens, made, wanted, ways = one.reason
         lines.append(f"Already {tokens} comes first with {exact(made)} where the target has {exact(wanted)}:")
@@ -127,7 +126,7 @@ def in_words(path: Sequence[Answer], num_draft_tokens: int) -> str:
         else f"; a flip says {'yes' if one.answer else 'no'} ({_of(one)})"
         for one in path[num_draft_tokens:]
     )
-    return f"the draft is {draft}{''.join(asked)}"
+    return f"the draft is {draft or 'empty'}{''.join(asked)}"
 
 
 def _of(answer: Answer) -> str:

@@ -1,0 +1,190 @@
+"""Whatever is wrong with the input: one line on stderr, exit code 2, nothing on stdout, no traceback."""
+
+import pytest
+
+NAN = """
+import numpy as np
+from speculative import Oracle, from_logits, from_probs
+def nan(vocabulary):
+    return from_logits(lambda context: np.full(len(vocabulary), np.nan), len(vocabulary))
+def heavy(vocabulary):
+    return from_probs(lambda context: np.full(len(vocabulary), 0.5), len(vocabulary))
+def small(vocabulary):
+    return from_probs(lambda context: np.array([0.5, 0.5]), 2)
+def nothing(vocabulary):
+    return None
+def broken(vocabulary):
+    return 1 / 0
+"""
+VERIFIERS = """
+def nobody(source, draft, target_probs): return [0]
+def few(chance): return [0]
+def raising(chance, draft, target_probs):
+    return draft.nothing if len(draft) else [0]
+def silent(chance, draft, target_probs): return []
+def outside(chance, draft, target_probs): return [99]
+def gaussian(rng, draft, target_probs): return [int(rng.standard_normal() > 0)]
+value = 3
+"""
+
+
+@pytest.fixture
+def refused(run):
+    """Run the command, check how it refuses, and return the line."""
+
+    def line(*arguments):
+        result = run(*arguments)
+        assert result.exit_code == 2, result.output
+        assert result.stdout == ""
+        assert result.stderr.startswith("speculative")
+        assert result.stderr.count("\n") == 1
+        assert result.stderr.endswith("\n")
+        assert "Traceback" not in result.stderr
+        return result.stderr
+
+    return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed", "wrong", "instead"),
+    [
+        (
+            "generate --verifier tokne",
+            "--verifier 'tokne'",
+            "unknown",
+            "token, greedy, match, typical, lenient",
+        ),
+        ("generate --drafter medusa", "--drafter 'medusa'", "unknown", "write one of model, lookup"),
+        ("generate --model gpt", "--model 'gpt'", "unknown", "write ngram, or file.py:function"),
+        ("generate --draft-tokens 0", "'--draft-tokens': 0", "too small", "write 1 or more"),
+        ("generate --draft-tokens -3", "'--draft-tokens': -3", "too small", "write 1 or more"),
+        ("generate --tokens 0", "'--tokens': 0", "too small", "write 1 or more"),
+        ("generate --target-order 33", "'--target-order': 33", "too large", "write 32 or less"),
+        ("generate --seed abc", "'--seed': 'abc'", "not a whole number", "write one, such as 4"),
+        ("generate --seed 1.5", "'--seed': '1.5'", "not a whole number", "write one, such as 4"),
+        ("generate --seed -1", "'--seed': -1", "too small", "write 0 or more"),
+        ("generate --temperature -1", "temperature is -1.0", "", "give 0 for greedy, or a positive number"),
+        ("generate --temperature nan", "temperature got nan", "", "give a finite number"),
+        ("generate --temperature warm", "'--temperature': 'warm'", "not a number", "write one, such as 0.7"),
+        ("generate --top-k 0", "'--top-k': 0", "too small", "write 1 or more"),
+        ("generate --top-p 1.5", "top_p got 1.5", "", "give a mass above 0 and at most 1"),
+        ("generate --min-p -0.5", "min_p got -0.5", "", "give a fraction from 0 to 1"),
+        (
+            "generate --text /no/such/file",
+            "--text '/no/such/file'",
+            "No such file",
+            "the path of a text file",
+        ),
+        ("generate für", "the prompt has 'ü' at position 1", "nowhere", "leave it out, or give --text"),
+        ("generate a b", "b", "unexpected extra argument", "see speculative generate --help"),
+        ("generate --bogus", "--bogus", "No such option", "see speculative generate --help"),
+        ("generate --seed", "--seed", "requires an argument", "see speculative --help"),
+        ("--bogus", "--bogus", "No such option", "see speculative --help"),
+        ("invent", "invent", "No such command", "see speculative --help"),
+        ("prove token sampling", "verifier 'sampling'", "unknown", "token, greedy, match, typical, lenient"),
+        ("prove --verifier mine", "'mine'", "names no function", "write file.py:function"),
+        ("prove --verifier no/such.py:verify", "'no/such.py'", "is no file", "the path of a Python file"),
+        ("prove --verifier no_such_module:verify", "no_such_module:verify", "No module named", ""),
+        ("prove --tolerance much", "'--tolerance': 'much'", "not a number", "write one, such as 1e-6"),
+        ("prove --tolerance inf", "--tolerance got inf", "", "give a finite number"),
+        ("prove token --max-paths 3", "more than 3 paths", "", "raise max_paths"),
+        ("plan", "either --alpha or --text", "", "write --alpha .8, or --text bundled"),
+        ("plan --alpha .8 --text bundled", "either --alpha or --text", "", "write --alpha .8"),
+        ("plan --alpha 1.2", "acceptance = 1.2", "out of range", "from 0 to 1"),
+        ("plan --alpha nan", "acceptance = nan", "not finite", "a finite number"),
+        ("plan --alpha .8 --cost -1", "cost = -1.0", "too small", "at least 0"),
+        ("plan --alpha .8 --plot speedup.xyz", "'speedup.xyz'", "no known suffix", ".png"),
+        ("plan --alpha .8 --plot speedup", "'speedup'", "no known suffix", ".svg"),
+        (
+            "plan --alpha .8 --plot no/such/folder.png",
+            "'no/such/folder.png'",
+            "cannot be written",
+            "a folder",
+        ),
+        ("plan --alpha .8 --hardware abacus", "--hardware 'abacus'", "unknown", "A100, H100"),
+        ("plan --alpha .8 --batch --parameters 0", "parameters = 0.0", "not positive", "above 0"),
+        ("plan --text /no/such/file", "--text '/no/such/file'", "No such file", "the path of a text file"),
+        ("plan --text bundled --positions 5", "'--positions': 5", "too small", "write 20 or more"),
+    ],
+)
+def test_one_line_says_what_was_passed_what_is_wrong_and_what_to_write(
+    refused, arguments, passed, wrong, instead
+):
+    line = refused(*arguments.split())
+    for part in (passed, wrong, instead):
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [(b"", "is empty: give a file with some text"), (b"abc\xff", "is not UTF-8 at byte 3")],
+)
+def test_a_file_that_is_no_text(refused, tmp_path, content, wrong):
+    (tmp_path / "bad.txt").write_bytes(content)
+    for command in (("generate",), ("plan",)):
+        assert wrong in refused(*command, "--text", str(tmp_path / "bad.txt"))
+
+
+def test_a_text_too_short_to_measure_on(refused, tmp_path):
+    (tmp_path / "short.txt").write_text("to be or not to be")
+    assert "has 18 characters: give a text of 1000 or more" in refused(
+        "plan", "--text", str(tmp_path / "short.txt")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("nan", "the logits at context (0, 1) have nan for token 0: give finite logits"),
+        ("heavy", "the row at context (0, 1) sums to"),
+        ("small", "the target has 2 tokens and the draft 14: give a draft with the target's vocabulary"),
+        ("nothing", "returned a NoneType: return an Oracle, made by from_logits or from_probs"),
+        ("broken", "ZeroDivisionError: division by zero (line 13)"),
+        ("missing", "no function 'missing' in"),
+    ],
+)
+def test_a_model_of_the_users_own_that_is_wrong(refused, write, text, name, wrong):
+    where = f"{write('models.py', NAN)}:{name}"
+    line = refused("generate", "\n ", "--text", text, "--model", where, "--json")
+    assert where in line
+    assert wrong in line
+    assert where in refused("plan", "--text", text, "--model", where)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("nobody", "its first parameter 'source' could be anything: call it chance, or rng"),
+        ("few", "takes (chance): write a function of (chance, draft, target_probs)"),
+        ("raising", "AttributeError: 'Draft' object has no attribute 'nothing' (line 5)"),
+        ("silent", "silent, proved on 'no drafts': the verifier emitted 0 tokens for 0 drafts: emit 1"),
+        ("outside", "IndexError: index 99 is out of bounds"),
+        ("gaussian", "Generator.standard_normal()"),
+        ("value", "no function 'value' in"),
+    ],
+)
+def test_a_verifier_of_the_users_own_that_cannot_be_proved(refused, write, name, wrong):
+    where = f"{write('verifiers.py', VERIFIERS)}:{name}"
+    line = refused("prove", "--verifier", where)
+    assert where in line
+    assert wrong in line
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong"),
+    [
+        ("def verify(:\n", "SyntaxError: invalid syntax"),
+        ("\nimport no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module' (line 2)"),
+        ("raise SystemExit('bye')\n", "SystemExit: bye (line 1)"),
+        ("", "no function 'verify' in"),
+    ],
+)
+def test_a_file_that_does_not_import(refused, write, source, wrong):
+    assert wrong in refused("prove", "--verifier", f"{write('broken.py', source)}:verify")
+
+
+def test_an_impure_verifier_is_told_so(refused, write):
+    source = "import itertools\ncount = itertools.count(2)\ndef verify(chance, draft, target_probs):\n"
+    source += "    chance.flip(1 / next(count))\n    return [0]\n"
+    line = refused("prove", "--verifier", f"{write('impure.py', source)}:verify")
+    assert "keeps state between runs" in line

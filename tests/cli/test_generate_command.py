@@ -1,0 +1,232 @@
+import json
+
+import pytest
+
+from speculative.battery import BATTERY, Instance
+from speculative.chance import sample
+from speculative.cli.expectation import ACCEPTANCE, compare, recorded
+from speculative.cli.generate import ASSUMED_COST
+from speculative.cost import speedup_from_tokens
+from speculative.decode import speculate, stream
+from speculative.draft import DRAFTERS, lookup
+from speculative.laws import law
+from speculative.metrics import statistics
+from speculative.verify import VERIFIERS
+
+OVERLAPPING = Instance("overlapping", {(): ".10 .60 .30 0"}, {(): ".50 .20 .10 .20"}, 1)
+CHANGING = Instance(
+    "another law after every token",
+    {(): "1/2 3/10 1/5", (0,): "1/5 1/5 3/5", (1,): "0 7/10 3/10", (2,): "2/5 2/5 1/5"},
+    {(): "1/5 3/10 1/2", (0,): "3/5 1/5 1/5", (1,): "1/3 1/3 1/3", (2,): "1/10 1/10 4/5"},
+    2,
+)
+
+
+@pytest.fixture
+def data(run, text):
+    """Run with --json and return what it holds."""
+
+    def loaded(*arguments):
+        result = run("generate", "--text", text, "--json", *arguments)
+        assert result.exit_code == 0, result.output
+        assert result.stderr == ""
+        return json.loads(result.stdout)
+
+    return loaded
+
+
+def test_the_bundled_text_and_its_prompt_are_the_default(run):
+    result = run("generate", "--seed", "0", "--tokens", "40")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(
+        "target 10-gram, draft 5-gram, fitted on the bundled text (205,009 characters)"
+    )
+    assert lines[1].split("   ") == [
+        "accepted draft",
+        "[residual: after a rejection]",
+        "{bonus: all drafts accepted}",
+    ]
+    assert lines[3] == "MACBETH:"
+    assert "measured" in result.stdout
+    assert "expected: by the exact formula" in result.stdout
+    assert "s by the target alone" in result.stdout
+
+
+def test_marks_hold_what_the_rounds_emitted(run, text, data):
+    arguments = "--seed", "5", "--tokens", "50", "--temperature", "1"
+    plain = run("generate", "--text", text, *arguments).stdout
+    rounds = data(*arguments)["rounds"]
+    shown = ""
+    for one in rounds:
+        shown += "".join(one["tokens"][: one["accepted"]])
+        mark = {"residual": "[]", "bonus": "{}"}[one["last"]]
+        shown += mark[0] + one["tokens"][-1].replace("\n", "↵") + mark[1] + "\n" * (one["tokens"][-1] == "\n")
+    assert shown.replace("][", "").replace("}{", "") in plain
+
+
+def test_colours_replace_the_marks(run, text, monkeypatch):
+    arguments = "generate", "--text", text, "--seed", "5", "--tokens", "30"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    coloured = run(*arguments).stdout
+    assert "\x1b[1;37;41mresidual: after a rejection\x1b[0m" in coloured
+    assert "[residual" not in coloured.replace("\x1b[", "")
+    assert "[residual: after a rejection]" in run(*arguments, "--no-color").stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "[residual: after a rejection]" in run(*arguments).stdout
+
+
+def test_json_holds_the_run_and_nothing_else_is_printed(data):
+    found = data("the cat", "--tokens", "80", "--seed", "3", "--draft-tokens", "3")
+    assert found["prompt"] == "the cat"
+    assert len(found["text"]) == found["tokens"] == 80
+    assert "".join(token for one in found["rounds"] for token in one["tokens"]) == found["text"]
+    assert found["target_passes"] == len(found["rounds"])
+    assert found["tokens_per_target_pass"]["measured"] == 80 / found["target_passes"]
+    assert found["tokens"] == found["accepted"] + found["target_passes"]
+    assert max(one["drafted"] for one in found["rounds"]) == 3 == len(found["acceptance_by_position"])
+    assert all(0 < p <= 1 for one in found["rounds"] for p in one["target_probs"])
+    assert found["seed"] == 3
+
+
+def test_a_seed_repeats_the_run_and_without_one_runs_differ(data):
+    seeded = [data("--tokens", "60", "--temperature", "1", "--seed", "1") for _ in range(2)]
+    assert seeded[0]["rounds"] == seeded[1]["rounds"]
+    fresh = [data("--tokens", "60", "--temperature", "1") for _ in range(2)]
+    assert fresh[0]["seed"] != fresh[1]["seed"]
+    again = data("--tokens", "60", "--temperature", "1", "--seed", str(fresh[0]["seed"]))
+    assert again["rounds"] == fresh[0]["rounds"]
+
+
+def test_the_first_line_of_a_text_is_the_prompt(data):
+    assert data("--tokens", "5")["prompt"] == "the cat sat on the mat and the dog sat on the log"
+
+
+def test_one_warp_goes_to_target_and_draft(data):
+    """C8: with one order and one warp the two laws are one, so every draft is accepted."""
+    orders = "--target-order", "3", "--draft-order", "3"
+    warps = "--temperature", "0.5", "--top-k", "3", "--top-p", "0.9", "--min-p", "0.01"
+    found = data("--tokens", "50", *orders, *warps)
+    assert found["accepted"] == found["drafted"]
+    assert "temperature(0.5), top_k(3), top_p(0.9), min_p(0.01)" in found["models"]
+    assert found["tokens_per_target_pass"]["measured"] == pytest.approx(
+        found["tokens_per_target_pass"]["expected"]
+    )
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("verifier", VERIFIERS)
+def test_every_verifier_with_every_drafter(data, run, text, verifier, drafter):
+    options = "--verifier", verifier, "--drafter", drafter, "--tokens", "40", "--seed", "2"
+    found = data(*options)
+    assert (found["verifier"], found["drafter"], found["tokens"]) == (verifier, drafter, 40)
+    assert f"{verifier} verification" in run("generate", "--text", text, *options).stdout
+
+
+def test_what_the_rounds_would_be_worth(run, text, data):
+    options = "--tokens", "40", "--seed", "2"
+    tokens = data(*options)["tokens_per_target_pass"]["measured"]
+    worth = speedup_from_tokens(tokens, 4, ASSUMED_COST["model"])
+    shown = " ".join(run("generate", "--text", text, *options).stdout.split())
+    assert f"these rounds would be {worth:.2f} times as fast as the target alone" in shown
+
+
+def test_a_slow_target_of_the_users_own_is_worth_drafting_for(run, text, write):
+    source = """
+import time
+import numpy as np
+from speculative import from_probs
+def slow(vocabulary):
+    row = np.full(len(vocabulary), 1 / len(vocabulary))
+    def score(context, drafted):
+        time.sleep(0.01)
+        return [row] * (len(drafted) + 1)
+    print("made")
+    return from_probs(lambda context: score(context, ())[0], len(vocabulary), score=score)
+"""
+    where = f"{write('slow.py', source)}:slow"
+    options = "generate", "--text", text, "--model", where, "--tokens", "30", "--draft-order", "1"
+    result = run(*options, "--temperature", "1")
+    assert result.exit_code == 0
+    assert "s by the target alone: " in " ".join(result.stdout.split())
+    assert "times as fast. Were a draft pass" in " ".join(result.stdout.split())
+    quiet = run(*options, "--json")
+    assert json.loads(quiet.stdout)["tokens"] == 30
+    assert quiet.stderr == "made\n"
+
+
+@pytest.mark.parametrize("name", ACCEPTANCE)
+def test_each_formula_is_the_law_of_one_draft(name):
+    for instance in BATTERY:
+        one = law(
+            lambda chance, instance=instance: (
+                speculate(
+                    chance,
+                    instance.target,
+                    instance.drafter,
+                    (),
+                    num_draft_tokens=1,
+                    verify=VERIFIERS[name].function,
+                ).accepted
+            )
+        )
+        expected = ACCEPTANCE[name](instance.target(()), instance.draft(()))
+        assert one.exact
+        assert one.mean() == expected
+
+
+def test_there_is_a_formula_for_every_verifier():
+    assert list(ACCEPTANCE) == list(VERIFIERS)
+
+
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_the_expectation_is_unbiased(name):
+    """Measured less expected accepted drafts have mean 0 over all the ways a generation can run."""
+    instance, context = CHANGING, (0, 1, 2)
+
+    def difference(chance, drafter=instance.drafter):
+        drafts = {}
+        rounds = tuple(
+            stream(
+                chance,
+                instance.target,
+                recorded(drafter, drafts),
+                context,
+                max_new_tokens=3,
+                num_draft_tokens=2,
+                verify=VERIFIERS[name].function,
+            )
+        )
+        tokens, accepted = compare(name, instance.target, context, rounds, drafts)
+        assert tokens.measured == statistics(rounds).tokens_per_target_pass
+        assert tuple(one.measured for one in accepted) == statistics(rounds).acceptance_by_position
+        return (tokens.measured - tokens.expected) * tokens.events
+
+    for drafter in (instance.drafter, lookup(3)):
+        differences = law(difference, drafter)
+        assert len(differences) > 1 or name in ("typical", "greedy")
+        assert differences.mean() == pytest.approx(0, abs=1e-12)
+
+
+def test_the_standard_error_is_that_of_independent_judgements():
+    instance = OVERLAPPING
+    drafts = {}
+    rounds = list(
+        sample(
+            stream,
+            instance.target,
+            recorded(instance.drafter, drafts),
+            max_new_tokens=40,
+            num_draft_tokens=1,
+            rng=0,
+        )
+    )
+    tokens, (accepted,) = compare("token", instance.target, (), rounds, drafts)
+    judged = sum(one.drafted for one in rounds)
+    assert accepted.events == judged
+    assert accepted.expected == pytest.approx(0.4)
+    assert accepted.error == pytest.approx((0.24 / judged) ** 0.5)
+    assert tokens.events == len(rounds)
+    assert tokens.expected == pytest.approx(1 + 0.4 * judged / len(rounds))
+    assert tokens.error == pytest.approx((0.24 * judged) ** 0.5 / len(rounds))

@@ -1,0 +1,291 @@
+import json
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from speculative import cli
+from speculative.battery import BATTERY, Instance
+from speculative.cli.candidate import Candidate, candidate, in_floats
+from speculative.cli.own import OwnCodeError
+from speculative.cli.reason import reason
+from speculative.distribution import rational
+from speculative.draft import Draft
+from speculative.verify import VERIFIERS, Verdict, Verifier, token
+
+OVERLAPPING = Instance("overlapping", {(): ".10 .60 .30 0"}, {(): ".50 .20 .10 .20"}, 1)
+OWN = """
+import numpy as np
+from speculative import Verdict
+
+def right(chance, draft, target_probs):
+    for i, (drafted, p) in enumerate(zip(draft.tokens, draft.probs)):
+        q = target_probs[i]
+        if not chance.flip(min(1, q[drafted] / p[drafted])):
+            rest = [max(0, a - b) for a, b in zip(q, p)]
+            return Verdict((*draft.tokens[:i], chance.pick(rest)), i)
+    return Verdict((*draft.tokens, chance.pick(target_probs[-1])), len(draft))
+
+def rounded(chance, draft, target_probs):
+    return right(chance, draft, [row.astype(float) for row in target_probs])
+
+def from_target(chance, draft, target_probs):
+    for i, (drafted, p) in enumerate(zip(draft.tokens, draft.probs)):
+        q = target_probs[i]
+        if not chance.flip(min(1, q[drafted] / p[drafted])):
+            return [*draft.tokens[:i], chance.pick(q)]
+    return [*draft.tokens, chance.pick(target_probs[-1])]
+
+def numpy_code(rng, draft, target_probs):
+    assert isinstance(rng, np.random.Generator)
+    assert target_probs.dtype == np.float64
+    size = target_probs.shape[1]
+    for i, drafted in enumerate(draft.tokens):
+        p, q = draft.probs[i], target_probs[i]
+        if rng.random() >= q[drafted] / p[drafted]:
+            rest = np.maximum(q - p, 0)
+            return [*draft.tokens[:i], rng.choice(size, p=rest / rest.sum())]
+    return [*draft.tokens, rng.choice(size, p=target_probs[-1])]
+
+def coarse(stream: np.random.Generator, draft, target_probs):
+    return [int(np.searchsorted(np.cumsum(target_probs[0]), stream.random(dtype=np.float32), side="right"))]
+
+def argmax(chance, draft, target_probs):
+    for i, drafted in enumerate(draft.tokens):
+        if drafted != target_probs[i].argmax():
+            return [*draft.tokens[:i], int(target_probs[i].argmax())]
+    return [*draft.tokens, int(target_probs[-1].argmax())]
+"""
+
+
+@pytest.fixture
+def own(write):
+    file = write("own.py", OWN)
+    return lambda name: f"{file}:{name}"
+
+
+def test_every_verifier_on_the_battery(run):
+    result = run("prove", "--json")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    found = {one["verifier"]: one for one in json.loads(result.stdout)}
+    assert list(found) == list(VERIFIERS)
+    for name, one in found.items():
+        assert one["exact"]
+        assert one["lossless"] == one["claimed_lossless"] == VERIFIERS[name].lossless
+        assert (Fraction(one["distance"]) == 0) == VERIFIERS[name].lossless
+        assert one["failure"] is None
+        assert one["code"] is None
+        assert [instance["name"] for instance in one["instances"]] == [one.name for one in BATTERY]
+    assert 0 < found["token"]["float64_distance"] < 20 * 2**-53
+    assert found["greedy"]["float64_distance"] == 0
+    assert found["typical"]["float64_distance"] is None
+    assert Fraction(found["lenient"]["distance"]) == max(
+        instance.prove(VERIFIERS["lenient"].function).distance for instance in BATTERY
+    )
+    expected = [float(instance.prove(token).tokens_per_target_pass) for instance in BATTERY]
+    assert found["token"]["tokens_per_target_pass"] == pytest.approx(np.mean(expected))
+
+
+def test_the_table_of_some_verifiers(run):
+    result = run("prove", "token", "greedy", "lenient")
+    assert result.exit_code == 0
+    rows = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
+    assert "match" not in rows
+    assert "lossless" in rows["token"]
+    assert "x 2^-53" in rows["token"]
+    assert "lossy" in rows["lenient"]
+    assert "greedy reproduces the target at temperature(0)." in result.stdout
+    assert "In float64" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["right", "numpy_code", "rounded"])
+def test_lossless_verifiers_of_the_users_own(run, own, name):
+    result = run("prove", "--verifier", own(name))
+    assert result.exit_code == 0, result.output
+    found = json.loads(run("prove", "--verifier", own(name), "--json").stdout)
+    assert len(found) == 1
+    assert found[0]["lossless"]
+    if name == "right":
+        assert found[0]["distance"] == "0"
+        assert found[0]["tolerance"] == 0
+        assert "but for rounding" not in result.stdout
+    else:
+        assert 0 < found[0]["distance_as_float"] < 20 * 2**-53
+        assert found[0]["tolerance"] == 2**-40
+        assert "lossless but for rounding" in result.stdout
+    assert "In float64" not in result.stdout
+
+
+def test_a_verifier_beside_those_of_the_table(run, own):
+    found = json.loads(run("prove", "token", "--verifier", own("right"), "--json").stdout)
+    assert [one["verifier"] for one in found] == ["token", own("right")]
+    assert found[0]["tokens_per_target_pass"] == found[1]["tokens_per_target_pass"]
+
+
+def test_a_wrong_verifier_exits_1_with_its_simplest_instance_and_the_way_it_fails(run, own):
+    """C14: the target instead of the residual, on the first instance of the battery, by hand.
+
+    Of the draft .50 .05 .25 .20 and the target .10 .60 .30 0 the smaller is accepted, .10 .05 .25 0 in all
+    .40. The rest, .60, is drawn from the target again: token 2 comes with .25 + .60 * .30 = .43.
+    """
+    result = run("prove", "--verifier", own("from_target"))
+    assert result.exit_code == 1
+    assert result.stderr == ""
+    shown = " ".join(result.stdout.split())
+    assert "NOT LOSSLESS" in shown
+    assert f"{own('from_target')} is not lossless: it fails on " in shown
+    assert f" of {len(BATTERY)} instances." in shown
+    assert "The simplest is 'four tokens, disjoint in part': the law of its first 2 tokens is 19/100" in shown
+    assert "Most over-produced: (2, 1), with probability 129/500 = 0.258 where the target has 9/50" in shown
+    assert (
+        "Likeliest way there: the draft is 2 (probability 1/4 = 0.25); a flip says yes (probability 1); "
+        "a pick gives 1 (probability 3/5 = 0.6)." in shown
+    )
+    assert "Already (2,) comes first with 43/100 = 0.43 where the target has 3/10 = 0.3:" in shown
+    assert "1/4 = 0.25 draft 2 accepted 3/25 = 0.12 draft 0 rejected and 2 drawn 3/50 = 0.06 draft 3" in shown
+
+
+def test_the_code_can_be_pasted(run, own):
+    result = run("prove", "--verifier", own("from_target"), "--json")
+    assert result.exit_code == 1
+    (found,) = json.loads(result.stdout)
+    assert "is not lossless" in found["failure"]
+    pasted = subprocess.run(
+        [sys.executable, "-c", found["code"]], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert pasted.stdout.startswith("Proof(distance 19/100 = 0.19 over 2 tokens, exact")
+    assert found["code"] in run("prove", "--verifier", own("from_target")).stdout
+
+
+def test_a_lossy_verifier_of_the_users_own(run, own):
+    result = run("prove", "--verifier", own("from_target"), "--lossy")
+    assert result.exit_code == 0
+    assert "lossy" in result.stdout
+    assert "NOT LOSSLESS" not in result.stdout
+    assert "paste" not in result.stdout
+
+
+def test_a_greedy_verifier_of_the_users_own(run, own):
+    assert run("prove", "--verifier", own("argmax"), "--greedy").exit_code == 0
+    result = run("prove", "--verifier", own("argmax"))
+    assert result.exit_code == 1
+    wrong = run("prove", "--verifier", own("from_target"), "--greedy", "--json")
+    assert wrong.exit_code == 1
+    (found,) = json.loads(wrong.stdout)
+    assert "warp=temperature(0)" in found["code"]
+    exec(compile(found["code"], "pasted", "exec"), {})
+
+
+def test_code_in_float32_needs_a_tolerance(run, own):
+    assert run("prove", "--verifier", own("coarse")).exit_code == 1
+    assert run("prove", "--verifier", own("coarse"), "--tolerance", "1e-6").exit_code == 0
+    assert run("prove", "--verifier", own("from_target"), "--tolerance", "1e-6").exit_code == 1
+
+
+def test_a_fault_planted_in_the_table_is_found(run, monkeypatch):
+    def upside_down(chance, draft, target_probs):
+        """C13: the ratio the wrong way round."""
+        for i, (drafted, row) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
+            if not chance.flip(min(1, row[drafted] / max(target_probs[i][drafted], Fraction(1, 9)))):
+                return [*draft.tokens[:i], chance.pick(target_probs[i])]
+        return [*draft.tokens, chance.pick(target_probs[-1])]
+
+    planted = Verifier(upside_down, "nowhere", lossless=True, drafts="tokens and laws")
+    monkeypatch.setitem(VERIFIERS, "token", planted)
+    result = run("prove", "token", "--json")
+    assert result.exit_code == 1
+    (found,) = json.loads(result.stdout)
+    assert not found["lossless"]
+    assert found["claimed_lossless"]
+    assert "verify.VERIFIERS['token'].function" in found["code"]
+    exec(compile(found["code"], "pasted", "exec"), {})
+
+
+def test_what_own_code_prints_stays_out_of_the_json(run, write):
+    source = "print('loaded')\ndef verify(chance, draft, target_probs):\n"
+    source += "    print('called')\n    return [chance.pick(target_probs[0])]\n"
+    result = run("prove", "--verifier", f"{write('noisy.py', source)}:verify", "--json")
+    assert json.loads(result.stdout)[0]["lossless"]
+    assert result.stderr.startswith("loaded\ncalled\n")
+
+
+def test_a_module_on_the_path_and_a_file_named_like_a_standard_one(run, write, monkeypatch):
+    file = write("token.py", OWN)
+    write("own_kernels.py", "from token import EXACT_TOKEN_TYPES\nfrom helper_of_kernels import right\n")
+    write("helper_of_kernels.py", OWN)
+    monkeypatch.chdir(file.parent)
+    assert run("prove", "--verifier", "token.py:right").exit_code == 0
+    assert run("prove", "--verifier", "own_kernels:right").exit_code == 0
+    assert run("prove", "--verifier", "own_kernels.py:right").exit_code == 0
+
+
+def test_the_bar_is_on_standard_error_of_a_terminal(run, monkeypatch):
+    assert run("prove", "greedy").stderr == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    result = run("prove", "greedy")
+    steps = f"{2 * len(BATTERY)}/{2 * len(BATTERY)}"
+    assert steps in result.stderr
+    assert steps not in result.stdout
+
+
+class TestCandidate:
+    def test_kinds(self, own):
+        assert not candidate(own("right")).floats
+        assert candidate(own("numpy_code")).floats
+        assert candidate(own("coarse")).floats  # by its annotation
+        assert isinstance(candidate(own("right")), Candidate)
+
+    def test_a_callable_object_and_an_annotated_chance(self, write):
+        source = (
+            "from speculative import Chance\n"
+            "class Rule:\n    def __call__(self, luck: Chance, draft, target_probs): return [0]\n"
+            "rule = Rule()\n"
+        )
+        assert candidate(f"{write('rule.py', source)}:rule")(None, None, None) == [0]
+
+    def test_no_such_function(self, own):
+        with pytest.raises(OwnCodeError, match="write one of right, rounded, from_target"):
+            candidate(own("nothing"))
+
+    def test_in_floats_hands_on_float_rows(self):
+        seen = []
+        row = rational(["1/3", "2/3"])
+        in_floats(lambda *given: seen.append(given))("chance", Draft((1,), (row,)), [row, row])
+        ((chance, draft, target_probs),) = seen
+        assert chance == "chance"
+        assert draft.tokens == (1,)
+        assert draft.probs[0].dtype == target_probs.dtype == np.float64
+        assert target_probs.tolist() == [[1 / 3, 2 / 3], [1 / 3, 2 / 3]]
+
+
+class TestReason:
+    @staticmethod
+    def of(verify, instance):
+        return reason(instance, instance.prove(verify), verify, instance.target)
+
+    def test_the_ways_add_up(self):
+        found = self.of(VERIFIERS["lenient"].function, OVERLAPPING)
+        assert found.tokens == (0,)
+        assert sum(share for _, share in found.ways) == found.probability > found.target_probability
+
+    def test_a_bonus_that_is_wrong(self):
+        """C3: the bonus from the draft's last row: the first token is right and the second is not."""
+
+        def verify(chance, draft, target_probs):
+            verdict = token(chance, draft, target_probs)
+            if verdict.accepted == len(draft):
+                return Verdict((*draft.tokens, chance.pick(draft.probs[-1])), len(draft))
+            return verdict
+
+        found = self.of(verify, OVERLAPPING)
+        assert len(found.tokens) == 2
+        accepted, bonus = found.tokens
+        assert f"draft {accepted} accepted, bonus {bonus} drawn" in dict(found.ways)
+        assert any(way.endswith("and the round ends there") for way, _ in found.ways)
+
+
+def test_the_library_does_not_need_the_extra():
+    assert callable(cli.main)

@@ -1,0 +1,258 @@
+import io
+from fractions import Fraction
+
+import pytest
+from rich.console import Console
+
+from speculative import show
+from speculative.battery import Instance
+from speculative.measure import Estimate
+from speculative.show.console import WIDTH_OF_A_PIPE, Terminal
+from speculative.show.proofs import MOST_WAYS, in_units, in_words, verdict
+from speculative.verify import lenient, token
+
+INSTANCES = (
+    Instance("four, disjoint in part", {(): ".10 .60 .30 0"}, {(): ".50 .05 .25 .20"}, 1),
+    Instance("four, overlapping", {(): ".10 .60 .30 0"}, {(): ".50 .20 .10 .20"}, 1),
+    Instance("disjoint supports", {(): "0 0 1/3 2/3"}, {(): "1/4 3/4 0 0"}, 1),
+)
+
+
+def plain(renderable) -> str:
+    """Return what a renderable looks like without colours, with spaces joined."""
+    console = Console(file=io.StringIO(), width=200, color_system=None)
+    console.print(renderable)
+    return "\n".join(" ".join(line.split()) for line in console.file.getvalue().splitlines())
+
+
+def console(**options) -> Terminal:
+    """Return a console that writes to a string."""
+    return Terminal(file=io.StringIO(), width=60, highlight=False, _environ={}, **options)
+
+
+COLOUR = {"force_terminal": True, "color_system": "standard"}
+
+
+class TestTranscript:
+    PIECES = (("to be", "accepted"), (" ", "residual"), ("o", "residual"), ("r", "accepted"), ("\n", "bonus"))
+
+    def write(self, out, pieces):
+        transcript = show.Transcript(out)
+        for piece in pieces:
+            transcript.write(*piece)
+        transcript.end()
+        return out.file.getvalue()
+
+    def test_marks_are_shared_by_neighbours(self):
+        assert self.write(console(), self.PIECES) == "to be[ o]r{↵}\n\n"
+
+    def test_marks_close_before_another_origin_and_at_the_end(self):
+        assert self.write(console(), [("a", "residual"), ("b", "bonus"), ("", "accepted")]) == "[a]{b}\n"
+
+    def test_a_break_closes_the_marks(self):
+        pieces = [("a", "residual"), ("\n", "residual"), ("b", "residual"), ("c", "accepted")]
+        assert self.write(console(), pieces) == "[a↵]\n[b]c\n"
+
+    def test_breaks_of_accepted_drafts_are_plain(self):
+        assert self.write(console(), [("a\nb", "accepted"), ("c\n", "prompt")]) == "a\nbc\n\n"
+
+    def test_brackets_in_the_text_are_no_markup(self):
+        assert self.write(console(), [("[bold]x[/bold]", "accepted")]) == "[bold]x[/bold]\n"
+
+    def test_colours(self):
+        coloured = self.write(console(**COLOUR), self.PIECES)
+        assert coloured == (
+            "\x1b[32mto be\x1b[0m\x1b[1;37;41m \x1b[0m\x1b[1;37;41mo\x1b[0m"
+            "\x1b[32mr\x1b[0m\x1b[1;37;44m↵\x1b[0m\n\n"
+        )
+
+    def test_no_color_means_marks(self):
+        assert self.write(console(no_color=True, **COLOUR), self.PIECES[:2]) == "to be[ ]\n"
+
+    def test_a_break_where_arrows_cannot_be_written(self):
+        out = Terminal(file=io.TextIOWrapper(io.BytesIO(), encoding="ascii"), width=60, _environ={})
+        transcript = show.Transcript(out)
+        transcript.write("\n", "bonus")
+        out.file.flush()
+        assert out.file.buffer.getvalue() == b"{\\n}\n"
+
+    def test_long_lines_are_not_wrapped(self):
+        assert self.write(console(), [("x" * 200, "accepted")]) == "x" * 200 + "\n"
+
+    def test_the_legend_is_one_line(self):
+        out = console()
+        show.Transcript(out).legend()
+        assert out.file.getvalue() == (
+            "accepted draft   [residual: after a rejection]   {bonus: all drafts accepted}\n"
+        )
+
+
+class TestTerminal:
+    def test_it_is_wide_in_a_pipe(self, monkeypatch, capsys):
+        monkeypatch.delenv("COLUMNS", raising=False)
+        assert show.terminal().width == WIDTH_OF_A_PIPE
+        monkeypatch.setenv("COLUMNS", "77")
+        assert show.terminal().width == 77
+        assert capsys.readouterr().out == ""
+
+    def test_colours(self, monkeypatch):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        assert not show.terminal().colourful
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm-256color")
+        assert show.terminal().colourful
+        assert not show.terminal(no_color=True).colourful
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert not show.terminal().colourful
+
+    def test_a_closed_pipe_is_left_to_the_caller(self):
+        class Closed(io.StringIO):
+            def write(self, text):
+                raise BrokenPipeError
+
+        with pytest.raises(BrokenPipeError):
+            Terminal(file=Closed()).print("x")
+
+    def test_characters_that_the_encoding_lacks_are_replaced(self, monkeypatch):
+        stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+        monkeypatch.setattr("sys.stdout", stream)
+        show.terminal().print("±")
+        assert stream.buffer.getvalue() == b"?\n"
+
+    def test_a_stream_without_an_encoding(self, monkeypatch):
+        stream = io.StringIO()
+        monkeypatch.setattr("sys.stdout", stream)
+        show.terminal().print("±")
+        assert stream.getvalue() == "±\n"
+
+
+class TestProgress:
+    def test_nothing_is_shown_unless_there_is_a_terminal(self, capsys):
+        with show.progress(2) as advance:
+            advance("one")
+        captured = capsys.readouterr()
+        assert captured.out == captured.err == ""
+
+    def test_steps_are_counted_on_standard_error(self, capsys, monkeypatch):
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        with show.progress(2) as advance:
+            advance("one")
+            advance("two")
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "two" in captured.err
+        assert "2/2" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [
+        (Fraction(2, 5), "2/5 = 0.4"),
+        (Fraction(0), "0"),
+        (Fraction(3), "3"),
+        (Fraction(1, 3), "1/3 = 0.333333"),
+        (Fraction(123456789, 987654321), "0.125"),
+        (0.25, "0.25"),
+        (1, "1"),
+    ],
+)
+def test_numbers(number, written):
+    assert show.exact(number) == written
+
+
+def test_the_figures_of_a_run():
+    tokens = show.Comparison(2.5, 2.4, 0.05, 100)
+    accepted = [show.Comparison(0.75, 0.7, 0.04, 100), show.Comparison(0.5, 0.6, 0.1, 75)]
+    lines = plain(show.figures_table(tokens, accepted)).splitlines()
+    assert lines[1] == "measured expected of"
+    assert lines[3:6] == [
+        "tokens per target pass 2.500 2.400 ± 0.050 100 passes",
+        "draft 1 accepted 0.750 0.700 ± 0.040 100 drafts",
+        "draft 2 accepted, if reached 0.500 0.600 ± 0.100 75 drafts",
+    ]
+
+
+class TestProofs:
+    @staticmethod
+    def examined(verify, claimed=True, tolerance=0, **more):
+        proofs = tuple((instance, instance.prove(verify)) for instance in INSTANCES)
+        return show.Examined("mine", "a paper", claimed, proofs, Fraction(tolerance), **more)
+
+    def test_what_is_lossless(self):
+        one = self.examined(token, rounding=Fraction(3, 2**54))
+        assert one.distance == 0
+        assert one.exact
+        assert one.failures == []
+        assert verdict(one)[0] == "lossless"
+        assert "mine lossless 0 1.267 1.50 x 2^-53 a paper" in plain(show.proof_table([one]))
+
+    def test_what_is_lossy(self):
+        one = self.examined(lenient, claimed=False)
+        assert [instance.name for instance, _ in one.failures] == [
+            "four, disjoint in part",
+            "four, overlapping",
+        ]
+        shown = plain(show.proof_table([one]))
+        assert "mine lossy 1/10 = 0.1 1.333 a paper" in shown
+        assert "in float64" not in shown
+
+    def test_tables_of_both(self):
+        shown = plain(show.proof_table([self.examined(token, rounding=Fraction(0)), self.examined(lenient)]))
+        assert "mine lossless 0 1.267 0 a paper" in shown
+        assert "mine NOT LOSSLESS 1/10 = 0.1 1.333 a paper" in shown
+
+    def test_what_is_off_by_rounding(self):
+        one = self.examined(lenient, tolerance=Fraction(1, 5))
+        assert one.failures == []
+        assert verdict(one)[0] == "lossless but for rounding"
+
+    def test_a_failure_in_words(self):
+        one = self.examined(lenient)
+        report = show.failure_report(one)
+        assert report.startswith("mine is not lossless: it fails on 2 of 3 instances.\nThe simplest is 'four")
+        assert "Likeliest way there: the draft is 0 (probability 1/2 = 0.5); a flip says" in report
+        assert "Already" not in report
+        few = show.Reason((1,), Fraction(1, 2), Fraction(1, 3), [("this way", Fraction(1, 2))])
+        told = show.failure_report(one._replace(reason=few))
+        assert told.startswith(report)
+        assert "Already (1,) comes first with 1/2 = 0.5 where the target has 1/3 = 0.333333:" in told
+        assert told.endswith("1/2 = 0.5  this way")
+        many = few._replace(ways=[(f"way {i}", Fraction(1, 10)) for i in range(MOST_WAYS + 2)])
+        told = show.failure_report(one._replace(reason=many))
+        assert f"way {MOST_WAYS - 1}" in told
+        assert f"way {MOST_WAYS}" not in told
+        assert told.endswith("and 2 ways more")
+
+    def test_a_path_in_words(self):
+        worst = INSTANCES[0].prove(lenient).worst
+        words = in_words(worst.path, 1)
+        assert words.count("the draft is") == 1
+        assert words.count(";") == len(worst.path) - 1
+        assert "a pick gives" in words
+        assert in_words(worst.path[1:2], 0).startswith("the draft is empty; a flip says")
+
+    def test_units(self):
+        assert in_units(Fraction(3, 2**54)) == "1.50 x 2^-53"
+        assert in_units(2.0**-52) == "2.00 x 2^-53"
+        assert in_units(0) == "0"
+
+
+class TestCosts:
+    def test_lengths_and_the_best(self):
+        lengths = [show.Length(1, 1.8, 1.6, 0.8), show.Length(2, Fraction(61, 25), 2.03, 0.72)]
+        lines = plain(show.length_table(lengths, 2)).splitlines()
+        assert lines[1] == "drafts k tokens per round speedup pays below cost"
+        assert lines[3:5] == ["1 1.800 1.600 0.800", "2 2.440 2.030 0.720 <- best"]
+        assert "best" not in plain(show.length_table(lengths, 0))
+
+    def test_measured_lengths(self):
+        lengths = [show.Length(1, 1.8, 1.6, 0.8, Estimate(0.8, 0.7, 0.9))]
+        lines = plain(show.length_table(lengths, 1)).splitlines()
+        assert lines[1].startswith("drafts k accepted at k, if reached tokens per round")
+        assert lines[3] == "1 0.800 [0.700, 0.900] 1.800 1.600 0.800 <- best"
+
+    def test_batches(self):
+        batches = [show.Batch(1, 2.0, 4, 2.1), show.Batch(512, 0.5, 0, 1)]
+        lines = plain(show.batch_table(batches, 3)).splitlines()
+        assert lines[1] == "batch speedup with 3 drafts best drafts speedup there"
+        assert lines[3:5] == ["1 2.000 4 2.100", "512 0.500 none 1.000"]
