@@ -262,6 +262,7 @@ def test_a_window_hides_what_lies_further_back():
     seen.clear()
     assert rounds_to_write(watched, limited, (0, 1, 2, 0), 1, window=1) == 2
     assert seen == [(), (0,), (1,), (2,)]
+    assert rounds_to_write(FLAT_TARGET, FLAT_DRAFT, (0, 1), 1, window=0) == 1 + F(3, 5)
 
 
 def test_a_context_limit_asks_for_a_window():
