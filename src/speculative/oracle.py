@@ -439,7 +439,7 @@ def cached(oracle: Oracle) -> Oracle:
     )
 
 
-@dataclass(eq=False)
+@dataclass
 class _Cache:
     oracle: Oracle
     rows: dict[Context, Row] = field(default_factory=dict)
@@ -506,7 +506,7 @@ def checked(oracle: Oracle, tolerance: float = 1e-6) -> Oracle:
     return replace(oracle, row=test.row, score_rows=None if oracle.score_rows is None else test.score_rows)
 
 
-@dataclass(eq=False)
+@dataclass
 class _Checked:
     oracle: Oracle
     tolerance: float
