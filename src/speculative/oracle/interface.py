@@ -1,0 +1,153 @@
+"""The interface: the law of the next token as a function of the tokens before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import index
+
+from speculative.distribution import Context, Row, describe_context
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The law of the next token given the tokens before it, and how to ask for it.
+
+    Make one with :func:`table`, :func:`from_probs` or :func:`from_logits`, which check what they are given.
+    Made directly, an oracle promises that `row` and `score_rows` return checked rows and depend on nothing
+    but their arguments (:func:`checked` tests that). Ask by calling it and by :meth:`score`; `row` and
+    `score_rows` are for those who wrap it.
+
+    Attributes
+    ----------
+    row : callable
+        ``row(context)`` -> row, shape (V,).
+    vocab_size : int
+        Number of tokens V. Tokens are 0 to V - 1.
+    score_rows : callable, optional
+        ``score_rows(context, drafted)`` -> ``len(drafted) + 1`` rows in one forward pass, row i being the law
+        after ``context + drafted[:i]``. With None, `row` is asked position by position.
+    vocabulary : tuple of str, optional
+        What each token stands for: tells vocabularies of one size apart.
+    context_limit : int, optional
+        The longest context it can be asked about.
+    """
+
+    row: Callable[[Context], Row] = field(repr=False)
+    vocab_size: int
+    score_rows: Callable[[Context, Context], Sequence[Row]] | None = field(default=None, repr=False)
+    vocabulary: tuple[str, ...] | None = field(default=None, repr=False)
+    context_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.vocab_size < 1:
+            raise ValueError(f"vocab_size is {self.vocab_size}: give the number of tokens, 1 or more")
+        if self.vocabulary is not None and len(self.vocabulary) != self.vocab_size:
+            raise ValueError(
+                f"vocabulary has {len(self.vocabulary)} strings for {self.vocab_size} tokens: give as many"
+            )
+        if self.context_limit is not None and self.context_limit < 0:
+            raise ValueError(f"context_limit is {self.context_limit}: give 0 or more, or None for no limit")
+
+    def __call__(self, context: Sequence[int]) -> Row:
+        """The law of the token after `context`.
+
+        Parameters
+        ----------
+        context : sequence of int
+            Tokens, oldest first.
+
+        Returns
+        -------
+        ndarray, shape (V,)
+            A read-only row.
+
+        Raises
+        ------
+        ValueError
+            For a token outside the vocabulary, and for a context longer than `context_limit`.
+        """
+        return self.row(self._tokens(context))
+
+    def score(self, context: Sequence[int], drafted: Sequence[int]) -> list[Row]:
+        """The laws after `context` and after each token of `drafted`, in one forward pass if there is one.
+
+        A row that follows a drafted token of probability zero is a valid row and otherwise unspecified: that
+        token is rejected whatever comes after it, so nothing reads the row.
+
+        Parameters
+        ----------
+        context : sequence of int
+            Tokens, oldest first.
+        drafted : sequence of int
+            k tokens that continue it.
+
+        Returns
+        -------
+        list of k + 1 ndarrays, each of shape (V,)
+            Row i is the law after ``context + drafted[:i]``.
+
+        Raises
+        ------
+        ValueError
+            As for a call with ``context + drafted``, and when `score_rows` gives another number of rows.
+        """
+        tokens = self._tokens((*context, *drafted))
+        start = len(tokens) - len(drafted)
+        if self.score_rows is None:
+            return [self.row(tokens[:end]) for end in range(start, len(tokens) + 1)]
+        rows = list(self.score_rows(tokens[:start], tokens[start:]))
+        if len(rows) != len(drafted) + 1:
+            raise ValueError(
+                f"score_rows gave {len(rows)} rows for {len(drafted)} drafted tokens: give one more"
+            )
+        return rows
+
+    def _tokens(self, context: Sequence[int]) -> Context:
+        try:
+            tokens = tuple(map(index, context))
+        except TypeError:
+            raise ValueError(f"the context {context!r} is not made of tokens: give a tuple of ints") from None
+        if tokens and not (min(tokens) >= 0 and max(tokens) < self.vocab_size):
+            token = next(token for token in tokens if not 0 <= token < self.vocab_size)
+            raise ValueError(
+                f"token {token} in context {describe_context(tokens)} is outside the vocabulary: "
+                f"give tokens from 0 to {self.vocab_size - 1}"
+            )
+        if self.context_limit is not None and len(tokens) > self.context_limit:
+            raise ValueError(
+                f"a context of {len(tokens)} tokens is over the limit of {self.context_limit}: "
+                f"give a shorter context, or draft fewer tokens"
+            )
+        return tokens
+
+
+def check_vocabulary(target: Oracle, draft: object) -> None:
+    """Raise unless target and draft speak of the same tokens, as far as they say.
+
+    Parameters
+    ----------
+    target : Oracle
+        The target.
+    draft : Oracle or drafter
+        Its ``vocab_size`` and ``vocabulary`` are compared with the target's; a plain function has neither.
+
+    Raises
+    ------
+    ValueError
+        When the sizes differ, or when both carry token strings and those differ.
+    """
+    vocab_size = getattr(draft, "vocab_size", target.vocab_size)
+    if target.vocab_size != vocab_size:
+        raise ValueError(
+            f"the target has {target.vocab_size} tokens and the draft {vocab_size}: "
+            f"give a draft with the target's vocabulary"
+        )
+    for token, (ours, theirs) in enumerate(
+        zip(target.vocabulary or (), getattr(draft, "vocabulary", None) or (), strict=False)
+    ):
+        if ours != theirs:
+            raise ValueError(
+                f"token {token} is {ours!r} to the target and {theirs!r} to the draft: "
+                f"give a draft with the target's vocabulary"
+            )
