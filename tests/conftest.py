@@ -6,4 +6,5 @@ settings.register_profile(
     max_examples=50,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("mutation", settings.get_profile("default"), max_examples=10, derandomize=True)
 settings.load_profile("default")
