@@ -53,9 +53,9 @@ def as_generator(chance: Chance) -> np.random.Generator:
     arithmetic is, and a library's `log` and `exp` up to the last place.
 
     Types are numpy's: a single uniform is a Python float, so weak beside a float32, and dividing by one that
-    can be 0 raises ZeroDivisionError. Two things lose track of them where uniforms of fewer bits meet float64
-    values: the method `values.searchsorted(uniforms)`, for which write numpy.searchsorted(values, uniforms),
-    and an array that holds both, from `where`.
+    can be 0 raises ZeroDivisionError. Write `numpy.searchsorted(values, uniforms)`: the method of an array
+    compares uniforms with one another, and compares those of fewer bits with rounded values. An array that
+    mixes float32 uniforms and float64 values, from `where`, keeps them apart where numpy would convert.
     """
     return _StandIn(chance)
 

@@ -52,11 +52,7 @@ class Grid:
         self.low, self.high = 0, 1 << bits
 
     def is_below(self, boundary: int) -> bool:
-        """Decide whether the point lies below `boundary`."""
-        if boundary <= self.low:
-            return False
-        if boundary >= self.high:
-            return True
+        """Decide whether the point lies below `boundary`, which lies among the candidates."""
         below = self.chance.flip(Fraction(boundary - self.low, self.high - self.low))
         if below:
             self.high = boundary
@@ -109,19 +105,7 @@ class Undecided(NDArrayOperatorsMixin):
         )
 
     def __int__(self) -> int:
-        def is_first(value: Any) -> bool:
-            return int(value) == first
-
-        first, last = int(self._value(self._grid.low)), int(self._value(self._grid.high - 1))
-        if abs(last - first) >= MAX_VALUES:
-            raise CannotEnumerateError(
-                f"int() with {abs(last - first) + 1} values", f"stay within {MAX_VALUES}"
-            )
-        while first != last:
-            if self._grid.is_below(self._first_change(is_first)):
-                return first
-            first = int(self._value(self._grid.low))
-        return first
+        return self.decide_integer(int)
 
     __trunc__ = __int__
 
@@ -166,24 +150,30 @@ class Undecided(NDArrayOperatorsMixin):
             boundary = self._first_change(lambda value: bool(holds(value)) == at_low)
         return self._grid.is_below(boundary) == at_low
 
-    def search(self, sorted_values: Any, side: str) -> int:
+    def decide_integer(self, function: Callable[[Any], int]) -> int:
+        """Decide an integer that only grows, or only falls, from the least candidate to the greatest."""
+
+        def is_in_lower_half(value: Any) -> bool:
+            return function(value) <= middle
+
+        while True:
+            first, last = (function(self._value(end)) for end in (self._grid.low, self._grid.high - 1))
+            if abs(last - first) >= MAX_VALUES:
+                raise CannotEnumerateError(
+                    f"an integer with {abs(last - first) + 1} values", f"stay within {MAX_VALUES}"
+                )
+            if first == last:
+                return first
+            middle = (first + last) // 2
+            self.decide(is_in_lower_half)
+
+    def search(self, sorted_values: Any, side: Any) -> int:
         """Decide what `numpy.searchsorted(sorted_values, self, side)` gives."""
-        if not self._chain:
-            return self._grid.piece(
-                [_count_below(value, self._grid.bits, side == "left") for value in sorted_values.tolist()]
-            )
-        if sorted_values.dtype != object:  # as numpy does, compare in a type that holds both
-            kind = type(self._value(self._grid.low))
-            sorted_values = sorted_values.astype(np.result_type(sorted_values, kind))
-        before = np.less if side == "right" else np.less_equal
-        low, high = 0, len(sorted_values)
-        while low < high:
-            middle = (low + high) // 2
-            if self.compare(before, sorted_values[middle]):
-                high = middle
-            else:
-                low = middle + 1
-        return low
+        if self._chain:
+            return self.decide_integer(lambda value: int(sorted_values.searchsorted(value, side)))
+        return self._grid.piece(
+            [_count_below(value, self._grid.bits, side == "left") for value in sorted_values.tolist()]
+        )
 
     def then(self, operation: Callable[[Any], Any]) -> Undecided:
         """Return this number with one more operation recorded."""
@@ -191,7 +181,7 @@ class Undecided(NDArrayOperatorsMixin):
 
     def decide_sign(self) -> None:
         """Decide whether the number is negative; a negative zero is."""
-        self.then(partial(np.true_divide, 1.0)).compare(np.less, 0.0)
+        self.decide(lambda value: value <= 0 and np.signbit(value))
 
     def is_scaled_by(self, ufunc: Any, other: Any) -> bool:
         """Return whether `ufunc(self, other)` multiplies by a number that is neither zero nor infinite."""
@@ -254,8 +244,10 @@ class UndecidedArray(np.ndarray[Any, np.dtype[np.object_]]):
         if function is np.searchsorted:
             return _searchsorted(*args, **kwargs)
         result = super().__array_function__(function, types, _boxed(args), _boxed(kwargs))
-        undecided = isinstance(result, np.ndarray) and _is_undecided(result)
-        return result.view(UndecidedArray) if undecided else result
+        if not isinstance(result, np.ndarray) or result.dtype != object:
+            return result
+        result = result.view(UndecidedArray)
+        return result if _is_undecided(result) else _decided(result)
 
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         """Return an array of that type: undecided still where it is a float type, decided where it is not."""
@@ -343,7 +335,8 @@ def _apply_to_numbers(ufunc: Any, inputs: tuple[Any, ...], operation: Any = None
             return number.decide(lambda value: ufunc(value, value))
         raise CannotEnumerateError(
             f"numpy.{ufunc.__name__} of two undecided numbers",
-            "decide one of them first, by comparing it with numbers",
+            "compare one of them with numbers first, or write numpy.searchsorted(values, uniforms) for "
+            "values.searchsorted(uniforms)",
         )
     if ufunc in _COMPARISONS:
         return number.compare(ufunc, inputs[1 if is_first else 0], on_the_right=not is_first)
