@@ -201,6 +201,11 @@ class TestProofs:
         assert "mine lossless 0 1.267 0 a paper" in shown
         assert "mine NOT LOSSLESS 1/10 = 0.1 1.333 a paper" in shown
 
+    def test_without_papers(self):
+        shown = plain(show.proof_table([self.examined(token)], papers=False))
+        assert "published" not in shown
+        assert "a paper" not in shown
+
     def test_what_is_off_by_rounding(self):
         one = self.examined(lenient, tolerance=Fraction(1, 5))
         assert one.failures == []

@@ -56,13 +56,13 @@ def candidate(where: str) -> Candidate:
 
 def takes_generator(where: str, function: Callable[..., Any]) -> bool:
     """Whether a verifier is written for a numpy Generator, as its first parameter tells."""
-    signature = inspect.signature(function)
     try:
+        signature = inspect.signature(function)
         signature.bind("chance", "draft", "target_probs")
-    except TypeError:
+    except (TypeError, ValueError):  # other arguments, or a builtin that does not tell
         raise OwnCodeError(
-            f"{where} takes {signature}: write a function of (chance, draft, target_probs), or of "
-            "(rng, draft, target_probs)"
+            f"{where} does not take three arguments: write a function of (chance, draft, target_probs), or "
+            "of (rng, draft, target_probs)"
         ) from None
     first = next(iter(signature.parameters.values()))
     if first.name in ("rng", "generator") or "Generator" in str(first.annotation):

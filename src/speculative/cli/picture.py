@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from speculative.cli.planning import Machine, Plan
+from speculative.measure import Estimate
 
 
 def check_suffix(file: str) -> None:
@@ -24,24 +27,25 @@ def save(file: str, plan: Plan, machine: Machine | None) -> None:
     drawing = _drawing()
     from matplotlib.figure import Figure  # noqa: PLC0415 - matplotlib is optional
 
-    panels: list[Any] = [
-        lambda ax: drawing.plot_speedup(
-            float(plan.acceptance), float(plan.cost), max_draft_tokens=len(plan.lengths), ax=ax
+    acceptance, cost = float(plan.acceptance), float(plan.cost)
+
+    def by_length(ax: Any) -> None:
+        drawing.plot_speedup(acceptance, cost, max_draft_tokens=len(plan.lengths), ax=ax)
+
+    def by_position(ax: Any, measured: Sequence[Estimate]) -> None:
+        formula = [acceptance**k for k in range(1, len(measured) + 1)]
+        drawing.plot_acceptance(measured, expected={"the same everywhere, the formula": formula}, ax=ax)
+
+    def by_batch(ax: Any, machine: Machine) -> None:
+        drawing.plot_roofline(
+            acceptance, plan.best or 1, cost, machine.model, machine.hardware, context=machine.context, ax=ax
         )
-    ]
+
+    panels: list[Callable[[Any], None]] = [by_length]
     if plan.measured is not None:
-        measured = plan.measured.survival
-        formula = [float(plan.acceptance) ** k for k in range(1, len(measured) + 1)]
-        panels.append(
-            lambda ax: drawing.plot_acceptance(measured, expected={"i.i.d. formula": formula}, ax=ax)
-        )
+        panels.append(partial(by_position, measured=plan.measured.survival))
     if machine is not None:
-        panels.append(
-            lambda ax: drawing.plot_roofline(
-                float(plan.acceptance), plan.best or 1, float(plan.cost), machine.model, machine.hardware,
-                context=machine.context, ax=ax,
-            )
-        )  # fmt: skip
+        panels.append(partial(by_batch, machine=machine))
     figure = Figure(figsize=(6.4 * len(panels), 4), layout="constrained")
     for panel, ax in zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True):
         panel(ax)

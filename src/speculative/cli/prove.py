@@ -10,17 +10,18 @@ from typing import Any, NamedTuple
 import typer
 
 from speculative import show
+from speculative._numbers import number
 from speculative.battery import BATTERY
 from speculative.cli import options
 from speculative.cli.candidate import candidate, in_floats
 from speculative.cli.own import blaming
 from speculative.cli.reason import reason
-from speculative.distribution import as_written
 from speculative.show import Examined
 from speculative.verify import VERIFIERS, Verifier
 from speculative.warp import Warp, temperature
 
 FAILED = 1
+WIDE = 100  # columns in which there is room for the papers
 ROUNDING = Fraction(1, 2**40)  # more than float64 can be off on the battery, less than any fault
 MEANING = (
     f"{len(BATTERY)} instances. On each the law of the tokens of one or two rounds, continued by the target, "
@@ -61,7 +62,7 @@ def prove(
     """Compare the exact law of what verifiers emit with the target's. Exit code 1: not lossless."""
     names = verifiers or ([] if verifier else list(VERIFIERS))
     entries = {name: VERIFIERS[options.one_of("verifier", name, VERIFIERS)] for name in names}
-    allowed = None if tolerance is None else as_written("--tolerance", tolerance)
+    allowed = None if tolerance is None else Fraction(number("--tolerance", tolerance, 0, 1))
     steps = len(BATTERY) * (2 * len(entries) + bool(verifier))
     with options.only_json(as_json), show.progress(steps) as advance:
         examined = [examine(name, entry, max_paths, advance) for name, entry in entries.items()]
@@ -115,23 +116,27 @@ def examine_own(where: str, claim: Claim, max_paths: int, advance: Advance) -> E
     under = claim.warp.name if claim.warp else ""
     found = Examined(where, "your own", claim.lossless, tuple(proofs), tolerance, under)
     again = f"candidate({where!r}){f', warp={under}' if under else ''}"
-    return explained(found, verify, claim.warp, again)
+    imports = "from speculative import temperature\n" if under else ""
+    imports += "from speculative.cli.candidate import candidate\n"
+    return explained(found, verify, claim.warp, again, imports)
 
 
-def explained(found: Examined, verify: Callable[..., Any], warp: Warp | None, again: str) -> Examined:
-    """Add why a claim fails, and code that shows it; `again` is how `Instance.prove` is called."""
+def explained(
+    found: Examined, verify: Callable[..., Any], warp: Warp | None, again: str, imports: str = ""
+) -> Examined:
+    """Add why a claim fails, and code that shows it: what it imports, and how it calls `Instance.prove`."""
     if not (found.claimed and found.failures):
         return found
     instance, proof = found.failures[0]
     reference = instance.target if warp is None else warp(instance.target)
-    imports = "from speculative import temperature\nfrom speculative.cli.candidate import candidate\n"
-    code = imports * again.startswith("candidate") + instance.code(again)
-    return found._replace(reason=reason(instance, proof, verify, reference), code=code)
+    return found._replace(
+        reason=reason(instance, proof, verify, reference), code=imports + instance.code(again)
+    )
 
 
 def report(examined: list[Examined], failed: list[Examined], console: show.Terminal) -> None:
     """Print the table, and how a claim fails where one does."""
-    console.print(show.proof_table(examined))
+    console.print(show.proof_table(examined, papers=console.width >= WIDE))
     in_float64 = IN_FLOAT64 if any(one.rounding is not None for one in examined) else ""
     under = "".join(f" {one.name} reproduces the target at {one.under}." for one in examined if one.under)
     console.print(show.plain(MEANING + in_float64 + under, "dim"))

@@ -69,17 +69,22 @@ class Examined(NamedTuple):
         return sum(float(proof.tokens_per_target_pass) for _, proof in self.proofs) / len(self.proofs)
 
 
-def proof_table(examined: Sequence[Examined]) -> Table:
-    """Return the table of verdicts."""
+def proof_table(examined: Sequence[Examined], *, papers: bool = True) -> Table:
+    """Return the table of verdicts, with or without the papers they are published in."""
     with_floats = any(one.rounding is not None for one in examined)
-    made = table("verifier", "verdict", "distance", "tokens/pass", *["in float64"] * with_floats, "published")
-    made.columns[1].justify = made.columns[-1].justify = "left"
+    made = table("verifier", "verdict", "distance", "tokens/pass", *["in float64"] * with_floats)
+    made.columns[1].justify = "left"
+    made.columns[2].no_wrap = True
+    if papers:
+        made.add_column("published")
     for one in examined:
         found, style = verdict(one)
         distance = exact(one.distance) if one.failures else in_units(one.distance)
         floats = ["" if one.rounding is None else in_units(one.rounding)] * with_floats
         tokens = f"{one.tokens_per_target_pass:.3f}"
-        made.add_row(one.name, Text(found, style), Text(distance, style), tokens, *floats, one.paper)
+        made.add_row(
+            one.name, Text(found, style), Text(distance, style), tokens, *floats, *[one.paper] * papers
+        )
     return made
 
 
