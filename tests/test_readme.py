@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -41,14 +42,12 @@ def test_the_table_of_verifiers_is_the_table():
         assert ("temperature 0" in lossless) == (VERIFIERS[name].target_warp is not None)
 
 
-def test_the_file_map_has_every_file_once():
-    named = re.findall(r"^\| `([\w/.]+\.py)` \|", README, re.MULTILINE)
+def test_the_file_map_has_every_file_once_and_is_made_of_their_first_sentences():
+    maker = runpy.run_path(str(ROOT / "docs" / "file_map.py"))
+    assert maker["with_file_map"](README) == README, "run: python docs/file_map.py"
+    named = re.findall(r"^\| `([\w/.]+\.py)` \| .+ \|$", README, re.MULTILINE)
     source = ROOT / "src" / "speculative"
-    assert sorted(named) == sorted(
-        str(path.relative_to(source))
-        for path in source.rglob("*.py")
-        if path.stat().st_size and path.name != "__main__.py"
-    )
+    assert sorted(named) == sorted(str(path.relative_to(source)) for path in source.rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", re.findall(r"\]\(([^)h#][^)]*)\)", README))
