@@ -220,9 +220,5 @@ def _worst(output: Law, wanted: Law, walks: Iterator[Path]) -> Worst:
 
 
 def _shown(number: Number) -> str:
-    text = str(number)
-    return (
-        f"{float(number):.6g}"
-        if len(text) > 12 or isinstance(number, float)
-        else f"{text} = {float(number):.6g}"
-    )
+    text, decimal = str(number), f"{float(number):.6g}"
+    return decimal if len(text) > 12 or isinstance(number, float) or text == decimal else f"{text} = {decimal}"

@@ -87,8 +87,8 @@ def fit_ngram(
 
     References
     ----------
-    R. Kneser, H. Ney. Improved backing-off for M-gram language modeling. ICASSP 1995.
-    S. F. Chen, J. Goodman. An empirical study of smoothing techniques for language modeling. Computer Speech
+    Kneser, R., Ney, H. Improved backing-off for M-gram language modeling. ICASSP 1995.
+    Chen, S. F., Goodman, J. An empirical study of smoothing techniques for language modeling. Computer Speech
     and Language 13, 1999.
 
     Examples
