@@ -4,7 +4,7 @@ The formulas of `speculative.cost` take acceptance to be the same everywhere and
 depends on the context, and a context that was easy is often followed by another easy one. Here the two
 models' laws are asked instead, at the contexts of a text, before anything is deployed:
 
-- `acceptance_on_text`: acceptance by position and tokens per round of a round that starts anywhere in the text;
+- `acceptance_on_text`: acceptance by position, tokens per round, of a round that starts anywhere in the text;
 - `rounds_to_write`: target passes for the whole text, rounds starting where the ones before them ended;
 - `survival`: both exact, at one context.
 

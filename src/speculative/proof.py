@@ -221,4 +221,5 @@ def _worst(output: Law, wanted: Law, walks: Iterator[Path]) -> Worst:
 
 def _shown(number: Number) -> str:
     text, decimal = str(number), f"{float(number):.6g}"
-    return decimal if len(text) > 12 or isinstance(number, float) or text == decimal else f"{text} = {decimal}"
+    as_fraction = "/" in text and len(text) <= 12
+    return f"{text} = {decimal}" if as_fraction else decimal
