@@ -12,6 +12,7 @@ from speculative import (
     VERIFIERS,
     Draft,
     Drafter,
+    Round,
     autoregress,
     from_probs,
     generate,

@@ -190,3 +190,16 @@ def test_greedy_emits_the_first_token_of_the_target_that_differs():
     target_probs = [point_mass(token, 9) for token in best]
     for verifier in (verify.greedy, verify.match, verify.token):
         assert law(verifier, proposal, target_probs).map(lambda verdict: verdict.tokens) == {(1, 2, 3, 4): 1}
+
+
+def test_a_probability_at_the_threshold_is_not_typical():
+    target = table({(): rational(["1/4", "1/4", "1/2"])})
+    certain = model(table({(): rational([1, 0, 0])}))
+
+    def accepted(epsilon):
+        def verifier(*args):
+            return verify.typical(*args, epsilon=epsilon, delta=10)
+
+        return prove(verifier, target, certain, num_draft_tokens=1).survival[0]
+
+    assert (accepted(0.25), accepted(0.2499)) == (0, 1)
