@@ -319,3 +319,12 @@ def test_every_path_draws_the_draft_before_it_is_verified():
     ]
     assert all(names[:2] == ["pick", "pick"] and names[-1] == "pick" for names in kinds)
     assert all(set(names[2:-1]) == {"flip"} for names in kinds)
+
+
+def test_the_target_alone_brings_one_bonus_token_a_round():
+    for made in law(autoregress, TARGET, (1,), max_new_tokens=2):
+        expected = [TARGET((1, *made.tokens[:i]))[token] for i, token in enumerate(made.tokens)]
+        assert made.rounds == tuple(
+            Round((token,), 0, 0, "bonus", (probability,))
+            for token, probability in zip(made.tokens, expected, strict=True)
+        )
