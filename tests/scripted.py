@@ -28,20 +28,21 @@ class _Interface(ctypes.Structure):
 
 
 class ScriptedBits:
-    """A bit generator whose words are given: `numpy.random.Generator(ScriptedBits(words))` is the real thing.
+    """A bit generator whose draws are given, for the real `numpy.random.Generator`.
 
-    numpy makes a float64 of the word's 53 lowest bits here, a float32 of its 32 bits less the 8 lowest.
+    A float64 it makes of a draw is draw * 2**-bits. The words that everything else is made of are the draws
+    themselves; numpy makes a float32 of the 24 highest of a word's 32 bits.
     """
 
-    def __init__(self, words):
-        self._words = iter(words)
+    def __init__(self, draws, bits=53):
+        self._draws = iter(draws)
         self.drawn = 0
         self.lock = threading.RLock()
         self._interface = _Interface(
             None,
             _WORD(self._next),
             _SHORT_WORD(self._next),
-            _REAL(lambda state: self._next(state) * 2.0**-53),
+            _REAL(lambda state: self._next(state) * 2.0**-bits),
             _WORD(self._next),
         )
         new_capsule = ctypes.pythonapi.PyCapsule_New
@@ -51,7 +52,7 @@ class ScriptedBits:
 
     def _next(self, _):
         self.drawn += 1
-        return next(self._words)
+        return next(self._draws)
 
 
 def uniforms(*points):
@@ -63,7 +64,7 @@ _UNUSED_BITS = np.random.PCG64(0)
 
 
 class GridGenerator(np.random.Generator):
-    """A real numpy generator on a coarse grid: its uniforms are points * 2**-bits, of the dtype asked for."""
+    """A generator on a coarse grid, float16 included: its uniforms are points * 2**-bits of any dtype."""
 
     def __init__(self, points, bits):
         super().__init__(_UNUSED_BITS)
@@ -76,12 +77,24 @@ class GridGenerator(np.random.Generator):
         return np.array(drawn, dtype=dtype).reshape(size)
 
 
+def frequencies(outcomes):
+    """Return the share of each outcome among equally likely ones."""
+    counts = Counter(outcomes)
+    return {outcome: Fraction(count, counts.total()) for outcome, count in counts.items()}
+
+
 def brute_force(function, bits, draws=1):
     """Return the law of `function(rng)` by running it on every combination of `draws` grid points."""
-    counts = Counter(
+    return frequencies(
         function(GridGenerator(points, bits)) for points in product(range(1 << bits), repeat=draws)
     )
-    return {outcome: Fraction(count, 1 << bits * draws) for outcome, count in counts.items()}
+
+
+def numpy_law(function, *choices, bits=53):
+    """Return the law of `function(rng)` with numpy's own generator, by every combination of its draws."""
+    return frequencies(
+        function(np.random.Generator(ScriptedBits(draws, bits))) for draws in product(*choices)
+    )
 
 
 @contextmanager
