@@ -204,6 +204,13 @@ def test_a_refusal_names_the_sum():
             reading(pick, [1, Fraction(-1, 2)])
 
 
+def test_a_refusal_shows_a_short_row_and_the_ends_of_a_long_one():
+    with pytest.raises(ValueError, match=r"^pick\(\[-1  2  3  4  5  6  7  8\]\): weights"):
+        law(pick, [-1, *range(2, 9)])
+    with pytest.raises(ValueError, match=r"^pick\(\[-1  2  3 \.\.\.  7  8  9\]\): weights"):
+        law(pick, [-1, *range(2, 10)])
+
+
 def test_only_a_float_may_stand_a_few_ulps_above_one():
     assert 4 * np.finfo(float).eps == ROUNDING_SLACK
     for ulps in range(5):

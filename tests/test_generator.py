@@ -310,6 +310,8 @@ def test_uniforms_meet_a_whole_number():
         lambda rng: rng.choice(["a", "b"]),
         lambda rng: rng.choice(3, 2),
         lambda rng: rng.choice(3, (2, 1), replace=False),
+        lambda rng: rng.choice(3, ()),
+        lambda rng: rng.choice([1.5, 2], (), p=[0.5, 0.5]),
         lambda rng: rng.choice([[1, 2]]),
         lambda rng: rng.permutation(3),
         lambda rng: rng.permutation([1.5, 2]),

@@ -162,7 +162,7 @@ class _StandIn(np.random.Generator):
         if size is None:
             item = population.take(chosen[0], axis)
             return item.item() if np.ndim(a) == 0 else item
-        return population.take(np.array(chosen, dtype=np.intp).reshape(shape), axis)
+        return np.asanyarray(population.take(np.array(chosen, dtype=np.intp).reshape(shape), axis))
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         things = np.arange(operator.index(x)) if np.ndim(x) == 0 else np.asanyarray(x)
