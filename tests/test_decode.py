@@ -293,6 +293,17 @@ def test_a_drafter_that_proposes_too_much_or_of_another_size_is_refused():
         law(speculate, TARGET, lambda *_: other, num_draft_tokens=1)
 
 
+def test_an_oracle_in_the_place_of_a_drafter_is_refused():
+    with pytest.raises(ValueError, match=r"draft\.model\(oracle\)"):
+        law(speculate, TARGET, DRAFT, num_draft_tokens=1)
+
+
+@pytest.mark.parametrize("returned", [None, 3, [None]])
+def test_a_verifier_that_returns_no_tokens_is_refused(returned):
+    with pytest.raises(ValueError, match="return a Verdict or the tokens"):
+        law(speculate, TARGET, model(DRAFT), num_draft_tokens=1, verify=lambda *_: returned)
+
+
 def test_nothing_proposed_is_plain_decoding():
     empty = law(speculate, TARGET, lambda *_: Draft((), ()), num_draft_tokens=3)
     assert empty.map(lambda one: one.tokens) == {

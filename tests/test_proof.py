@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from speculative import (
+    ImpureProgramError,
     Verdict,
     law,
     prove,
@@ -182,6 +183,17 @@ def test_an_executor_changes_nothing():
 def test_counts_that_make_no_proof_are_refused(bad):
     with pytest.raises(ValueError, match="at least one round"):
         prove(verify.token, TARGET, DRAFTER, **bad)
+
+
+def test_a_verifier_with_a_memory_is_refused_even_where_no_replay_shows_it():
+    calls = []
+
+    def remembering(chance, draft, target_probs):
+        calls.append(draft)
+        return [0 if len(calls) < 2 else 1]
+
+    with pytest.raises(ImpureProgramError, match="keeps state"):
+        prove(remembering, TARGET, model(table({(): rational([1, 0, 0, 0])})), num_draft_tokens=1)
 
 
 def test_big_fractions_are_shown_as_decimals():

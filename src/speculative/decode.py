@@ -104,12 +104,11 @@ def speculate(
     **Law.** With a lossless verifier, `tokens` continued by the target has the target's joint law given
     `context`.
     """
+    _check_drafter(drafter)
     draft = drafter(chance, context, num_draft_tokens) if num_draft_tokens else NO_DRAFT
     _check_draft(draft, num_draft_tokens, target.vocab_size)
     target_probs = target.score(context, draft.tokens)  # [k+1, V]
-    verdict = verify(chance, draft, target_probs)
-    if not isinstance(verdict, Verdict):
-        verdict = Verdict(tuple(int(emitted) for emitted in verdict), len(verdict) - 1)
+    verdict = _as_verdict(verify(chance, draft, target_probs))
     if not 1 <= len(verdict.tokens) <= len(target_probs):
         raise ValueError(
             f"the verifier emitted {len(verdict.tokens)} tokens for {len(draft)} drafts: emit 1 to k + 1"
@@ -271,6 +270,23 @@ def _check_prompt(target: Oracle, context: Context) -> None:
         raise ValueError(
             f"a prompt of {len(context)} tokens: the target's limit is {target.context_limit}; shorten it"
         )
+
+
+def _as_verdict(returned: Verdict | Sequence[int]) -> Verdict:
+    if isinstance(returned, Verdict):
+        return returned
+    try:
+        tokens = tuple(int(emitted) for emitted in returned)
+    except TypeError:
+        raise ValueError(
+            f"the verifier returned {returned!r}: return a Verdict or the tokens it emits, for example (3, 1)"
+        ) from None
+    return Verdict(tokens, len(tokens) - 1)
+
+
+def _check_drafter(drafter: Propose) -> None:
+    if isinstance(drafter, Oracle):
+        raise ValueError("the drafter is an oracle: make a drafter of it, draft.model(oracle)")
 
 
 def _check_draft(draft: Draft, num_draft_tokens: int, vocab_size: int) -> None:

@@ -15,7 +15,7 @@ from speculative.decode import Propose, Verify, speculate
 from speculative.distribution import Context
 from speculative.laws import MAX_PATHS, Answer, Law, Path, law, paths
 from speculative.oracle import Oracle, cached
-from speculative.replay import Progress
+from speculative.replay import ImpureProgramError, Progress
 
 
 class Block(NamedTuple):
@@ -215,6 +215,11 @@ def _topped_up(emitted: Mapping[Context, Number], reference: Oracle, context: Co
 def _worst(output: Law, wanted: Law, walks: Iterator[Path]) -> Worst:
     tokens = max(output, key=lambda tokens: output[tokens] - wanted.get(tokens, 0))
     leading = [path for path in walks if path.outcome.tokens == tokens[: len(path.outcome.tokens)]]
+    if not leading:
+        raise ImpureProgramError(
+            f"a second run down every path never emitted {tokens}, as the first one did: the verifier or "
+            "the drafter keeps state between runs or draws by itself; draw from `chance` only"
+        )
     likeliest = max(leading, key=lambda path: path.probability)
     return Worst(tokens, output[tokens], wanted.get(tokens, Fraction(0)), likeliest.answers)
 

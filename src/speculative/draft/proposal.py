@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ class Draft:
     """
 
     tokens: tuple[int, ...]
-    probs: tuple[Row, ...]
+    probs: Sequence[Row]
 
     def __post_init__(self) -> None:
         if len(self.tokens) != len(self.probs):

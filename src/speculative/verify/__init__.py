@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from speculative.verify.engine import from_numpy
 from speculative.verify.greedy import greedy
 from speculative.verify.lenient import lenient
 from speculative.verify.match import match
@@ -16,7 +17,7 @@ from speculative.verify.typical import typical
 from speculative.verify.verdict import Verdict
 from speculative.warp import Warp, temperature
 
-__all__ = ["VERIFIERS", "Verdict", "Verifier", "greedy", "lenient", "match", "token", "typical"]
+__all__ = ["VERIFIERS", "Verdict", "Verifier", "from_numpy", "greedy", "lenient", "match", "token", "typical"]
 
 
 @dataclass(frozen=True)
