@@ -1,6 +1,8 @@
 """The stand-in for numpy's generator against numpy's own, run on every combination of its draws."""
 
+import copy
 import pickle
+from collections import deque
 from fractions import Fraction
 from unittest import mock
 
@@ -54,9 +56,9 @@ def points(bits, draws=1):
 
 def shuffled(things, **options):
     def function(rng):
-        copy = things.copy()
-        rng.shuffle(copy, **options)
-        return copy
+        copied = things.copy()
+        rng.shuffle(copied, **options)
+        return copied
 
     return function
 
@@ -265,6 +267,69 @@ def test_orders(function):
     same_law(function, range(3), range(2))  # numpy draws the last place first, among all that are left
 
 
+@pytest.mark.filterwarnings("ignore:you are shuffling a 'dict'")
+@pytest.mark.parametrize(
+    ("things", "read"),
+    [(deque([5, 6, 7]), tuple), ({0: "a", 1: "b", 2: "c"}, lambda shuffled: (*shuffled.values(),))],
+)
+def test_what_has_numbered_items_can_be_shuffled(things, read):
+    same_law(lambda rng: read(shuffled(things)(rng)), range(3), range(2))
+
+
+def test_shuffle_swaps_items_as_numpy_does():
+    """A view of an item that is overwritten is a duplicate, there as here."""
+
+    class Rows:
+        def __init__(self):
+            self.rows = np.array([[1], [2], [3]])
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, i):
+            return self.rows[i]
+
+        def __setitem__(self, i, row):
+            self.rows[i] = row
+
+    def function(rng):
+        rows = Rows()
+        rng.shuffle(rows)
+        return rows.rows
+
+    with pytest.warns(UserWarning, match="you are shuffling a 'Rows' object"):
+        expected = numpy_law(lambda rng: listed(function(rng)), range(3), range(2))
+    assert stand_in_law(function) == expected
+    assert any(len({*map(str, outcome)}) < 3 for outcome in expected)
+
+
+@pytest.mark.filterwarnings("ignore:you are shuffling a 'dict'")
+@pytest.mark.parametrize(
+    ("error", "function"),
+    [
+        (NotImplementedError, lambda rng: rng.shuffle([1, 2], axis=1)),
+        (TypeError, lambda rng: rng.shuffle((1, 2))),
+        (TypeError, lambda rng: rng.shuffle("ab")),
+        (TypeError, lambda rng: rng.shuffle(3)),
+        (KeyError, lambda rng: rng.shuffle({"a": 1, "b": 2})),
+        (IndexError, lambda rng: rng.shuffle(np.zeros((3, 2)), axis=2)),
+        (TypeError, lambda rng: rng.integers(2, dtype=float)),
+        (TypeError, lambda rng: rng.integers(2, dtype=str)),
+        (TypeError, lambda rng: rng.integers(2, size=2, dtype=float)),
+        (ValueError, lambda rng: rng.integers(5, dtype=bool)),
+        (ValueError, lambda rng: rng.integers(5, size=2, dtype=bool)),
+        (ValueError, lambda rng: rng.integers(129, dtype=np.int8)),
+        (ValueError, lambda rng: rng.integers(-1, 1, dtype=np.uint8)),
+        (ValueError, lambda rng: rng.integers(2, size=-1)),
+    ],
+)
+def test_what_numpy_refuses_with_its_own_error(error, function):
+    with pytest.raises(error):
+        function(np.random.default_rng(0))
+    with pytest.raises(error):
+        law(with_generator(function))
+
+
 def test_shuffle_returns_nothing():
     assert stand_in_law(lambda rng: rng.shuffle([1, 2])) == {None: 1}
 
@@ -300,6 +365,7 @@ def test_uniforms_meet_a_whole_number():
         lambda rng: rng.integers(3, dtype="uint16"),
         lambda rng: rng.integers(3, dtype=int),
         lambda rng: rng.integers(2, dtype=bool),
+        lambda rng: rng.integers(2, dtype=np.bool_),
         lambda rng: rng.integers(3, size=2),
         lambda rng: rng.integers(3, size=(2, 1), dtype=np.int8),
         lambda rng: rng.integers(3, size=()),
@@ -416,6 +482,79 @@ def test_it_stands_in_for_a_generator():
     assert np.random.default_rng(rng) is rng
     assert repr(rng) == str(rng) == "<stand-in for numpy.random.Generator on <coin>>"
     assert rng.random() < 0.5
+
+
+ARGUMENTS = {
+    "beta": (1, 1), "binomial": (3, 0.5), "bytes": (3,), "chisquare": (2,), "choice": (3,),
+    "dirichlet": ([1, 1],), "f": (2, 3), "gamma": (1,), "geometric": (0.5,), "hypergeometric": (5, 5, 3),
+    "integers": (3,), "logseries": (0.5,), "multinomial": (3, [0.5, 0.5]),
+    "multivariate_hypergeometric": ([3, 3], 2), "multivariate_normal": ([0], [[1]]),
+    "negative_binomial": (3, 0.5), "noncentral_chisquare": (2, 1), "noncentral_f": (2, 2, 1), "pareto": (1,),
+    "permutation": ([1, 2],), "permuted": ([1, 2],), "power": (1,), "shuffle": ([1, 2],),
+    "standard_gamma": (1,), "standard_t": (3,), "triangular": (0, 0.5, 1), "vonmises": (1, 1), "wald": (1, 1),
+    "weibull": (1,), "zipf": (2,),
+}  # fmt: skip
+METHODS = {*filter(lambda name: not name.startswith("_"), dir(np.random.Generator))} - {
+    "bit_generator",
+    "spawn",
+}
+ASK_OTHERS = {"choice": 3, "permutation": 2, "permuted": 2}
+"""Methods that draw by other methods, which are the stand-in's: with these arguments so many outcomes."""
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_no_method_of_the_base_class_draws(name):
+    """Each of them draws, with the same arguments, from a generator of numpy's own."""
+    method, arguments = getattr(np.random.Generator, name), ARGUMENTS.get(name, ())
+    numpys = np.random.default_rng(0)
+    before = numpys.bit_generator.state
+    method(numpys, *arguments)
+    assert numpys.bit_generator.state != before
+    if name in ASK_OTHERS:
+        found = stand_in_law(lambda rng: method(rng, *arguments))
+        assert list(found.values()) == [Fraction(1, ASK_OTHERS[name])] * ASK_OTHERS[name]
+        return
+    with pytest.raises(CannotEnumerateError) as refusal:
+        law(with_generator(lambda rng: method(rng, *arguments)))
+    asks_others = name in ("bytes", "multivariate_normal")
+    assert asks_others != str(refusal.value).startswith(
+        "a method of numpy.random.Generator itself has no law"
+    )
+
+
+def test_the_bits_are_out_of_reach():
+    for name in ("bit_generator", "_bit_generator"):
+        with pytest.raises(CannotEnumerateError, match=rf"^Generator\.{name}\(\) has no law"):
+            law(with_generator(lambda rng, name=name: np.random.Generator(getattr(rng, name)).random() < 0.5))
+    bits = np.random.Generator.bit_generator.__get__(as_generator(None))
+    with pytest.raises(CannotEnumerateError, match="itself"):
+        np.random.Generator(bits).random()
+    with pytest.raises(CannotEnumerateError, match="itself"):
+        np.random.RandomState(bits)
+
+
+def test_copies_of_a_generator():
+    """A shallow copy shares its bits, as numpy's does; a deep one would repeat them."""
+
+    def repeated(duplicate):
+        def function(rng):
+            first = rng.random() < 0.5
+            return bool(first), bool(duplicate(rng).random() < 0.5)
+
+        return function
+
+    numpys = np.random.default_rng(0)
+    assert copy.copy(numpys).bit_generator is numpys.bit_generator
+    assert law(with_generator(repeated(copy.copy))) == {
+        (a, b): Fraction(1, 4) for a in (True, False) for b in (True, False)
+    }
+    for duplicate, operation in (
+        (copy.deepcopy, r"copy\.deepcopy\(\) of a generator"),
+        (lambda rng: copy.deepcopy([rng])[0], r"copy\.deepcopy\(\) of a generator"),
+        (lambda rng: pickle.loads(pickle.dumps(rng)), "pickling a generator"),
+    ):
+        with pytest.raises(CannotEnumerateError, match=f"^{operation} has no law"):
+            law(with_generator(repeated(duplicate)))
 
 
 def ask(rng, threshold, *, times=1):

@@ -16,7 +16,7 @@ from speculative.undecided import MAX_VALUES, CannotEnumerateError, Grid, Undeci
 T = TypeVar("T")
 
 _BITS = {np.dtype(np.float64): 53, np.dtype(np.float32): 24, np.dtype(np.float16): 11}
-_UNUSED_BITS = np.random.PCG64(0)  # the base class wants a source; every method that reads it is replaced
+_NUMPYS = np.random.Generator(np.random.PCG64(0))  # its draws are never used: only their types and errors
 _TOLERANCE = math.sqrt(np.finfo(np.float64).eps)  # numpy's, for sums of probabilities
 
 
@@ -80,10 +80,38 @@ def _call_with_generator(function: Callable[..., T], chance: Chance, *args: Any,
     return function(as_generator(chance), *args, **kwargs)
 
 
+class _NoBits:
+    """A source for the base class, which wants one, and whose methods lock it before they draw."""
+
+    _source = np.random.PCG64(0)
+    capsule = _source.capsule
+    __exit__ = None  # nobody enters
+
+    @property
+    def lock(self) -> _NoBits:
+        return self
+
+    def __enter__(self) -> None:
+        raise CannotEnumerateError(
+            "a method of numpy.random.Generator itself", "write rng.random() for Generator.random(rng)"
+        )
+
+
 class _StandIn(np.random.Generator):
     def __init__(self, chance: Chance) -> None:
-        super().__init__(_UNUSED_BITS)
+        super().__init__(_NoBits())  # type: ignore[arg-type]  # it takes whatever has a capsule and a lock
         self._chance = chance
+
+    def __copy__(self) -> _StandIn:
+        return self  # numpy's shallow copies share their bits too
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise CannotEnumerateError(
+            "copy.deepcopy() of a generator", "draw twice from one generator, or draw once and use it twice"
+        )
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise CannotEnumerateError("pickling a generator", "pickle with_generator(function) instead")
 
     def __repr__(self) -> str:
         return f"<stand-in for numpy.random.Generator on {self._chance!r}>"
@@ -127,12 +155,11 @@ class _StandIn(np.random.Generator):
             raise CannotEnumerateError(
                 f"integers() with {count} values", f"stay within {MAX_VALUES}, or compare random()"
             )
+        numpys = _NUMPYS.integers(low, high, size, dtype, endpoint)
         if size is None:
-            kind = dtype if dtype in (bool, int) else np.dtype(dtype).type
-            return kind(int(start) + self._index(count))
-        shape = _shape(size)
-        drawn = [int(start) + self._index(count) for _ in range(math.prod(shape))]
-        return np.array(drawn, dtype=dtype).reshape(shape)
+            return type(numpys)(int(start) + self._index(count))
+        drawn = [int(start) + self._index(count) for _ in range(numpys.size)]
+        return np.array(drawn, numpys.dtype).reshape(numpys.shape)
 
     def choice(  # noqa: PLR0917  # numpy's signature
         self,
@@ -171,8 +198,12 @@ class _StandIn(np.random.Generator):
     def shuffle(self, x: Any, axis: int = 0) -> None:
         if isinstance(x, np.ndarray):
             x[...] = self.permutation(x, axis)
-        else:
-            x[:] = [x[i] for i in self._arrangement(len(x), len(x))]
+            return
+        if axis != 0:
+            raise NotImplementedError(f"shuffle(axis={axis}) of a {type(x).__name__}: only arrays have axes")
+        for last in reversed(range(1, len(x))):
+            chosen = self._index(last + 1)
+            x[last], x[chosen] = x[chosen], x[last]
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
         if np.ndim(n) or n != 1 or size is not None or np.ndim(pvals) != 1:
@@ -248,4 +279,6 @@ def _refusing(name: str) -> Any:
 
 for _name in dir(np.random.Generator):
     if not _name.startswith("_") and _name not in vars(_StandIn):
-        setattr(_StandIn, _name, property(_refusing(_name)) if _name == "bit_generator" else _refusing(_name))
+        setattr(_StandIn, _name, _refusing(_name))
+for _name in ("bit_generator", "_bit_generator"):
+    setattr(_StandIn, _name, property(_refusing(_name)))
