@@ -454,3 +454,18 @@ def test_frequencies_of_another_law_are_reported(how):
     exact = law(two_questions)
     assert law(two_skewed_questions).distance(exact) == Fraction(1, 7) > 2 * threshold(len(exact))
     assert far_from(exact, draw(how, two_skewed_questions))
+
+
+def test_shares_finer_than_a_float_are_told_apart():
+    weights = [2**60 - 1, 1]
+
+    def picked(chance):
+        return ExactSampler(lambda: chance.flip(Fraction(1, 2))).pick(weights)
+
+    assert law(picked) == {0: Fraction(2**60 - 1, 2**60), 1: Fraction(1, 2**60)}
+
+
+@pytest.mark.parametrize("read", [law, sample, sample_exactly])
+def test_refused_weights_are_shown(read):
+    with pytest.raises(ValueError, match=r"^pick\(\[ *0\.? +0\.? +-1\.?\]\)"):
+        read(lambda chance: chance.pick([0, 0, -1]))

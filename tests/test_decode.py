@@ -13,6 +13,7 @@ from speculative import (
     Draft,
     Drafter,
     Round,
+    Verdict,
     autoregress,
     from_probs,
     generate,
@@ -270,10 +271,10 @@ def test_a_round_that_emits_nothing_or_too_much_is_refused(emitted):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_new_tokens": -1}, "max_new_tokens=-1"),
-        ({"max_new_tokens": 2.5}, "max_new_tokens=2.5"),
-        ({"max_new_tokens": True}, "max_new_tokens=True"),
-        ({"max_new_tokens": 3, "num_draft_tokens": -2}, "num_draft_tokens=-2"),
+        ({"max_new_tokens": -1}, "max_new_tokens = -1"),
+        ({"max_new_tokens": 2.5}, "max_new_tokens = 2.5"),
+        ({"max_new_tokens": True}, "max_new_tokens = True"),
+        ({"max_new_tokens": 3, "num_draft_tokens": -2}, "num_draft_tokens = -2"),
     ],
 )
 def test_bad_counts_are_refused(options, message):
@@ -339,3 +340,107 @@ def test_the_target_alone_brings_one_bonus_token_a_round():
             Round((token,), 0, 0, "bonus", (probability,))
             for token, probability in zip(made.tokens, expected, strict=True)
         )
+
+
+def test_four_drafts_a_round_unless_told_otherwise():
+    assert {one.drafted for one in law(speculate, chain(), guesses())} == {4}
+    assert [one.drafted for one in sample(stream, chain(), guesses(), max_new_tokens=10, rng=0)] == [4, 4]
+    made = sample(generate, chain(), guesses(), max_new_tokens=10, rng=0)
+    assert [one.drafted for one in made.rounds] == [4, 4]
+
+
+@pytest.mark.parametrize("stop", range(5))
+def test_log_probabilities_end_at_the_stop_token(stop):
+    made = sample(generate, chain(), guesses(), max_new_tokens=10, stop_tokens={stop}, rng=0)
+    assert made.log_probs == (0.0,) * len(made.tokens)
+
+
+# ---------------------------------------------------------------- what may be handed in, and what comes back
+
+
+@pytest.mark.parametrize("context", [[0], np.array([0]), (np.int64(0),)])
+def test_a_context_may_be_any_sequence_of_tokens(context):
+    bent = table({(): rational(["1", 0, 0]), (0,): rational([0, 0, "1"])})
+    for made in (
+        sample(autoregress, bent, context, max_new_tokens=1),
+        sample(generate, bent, model(bent), context, max_new_tokens=1),
+        sample(speculate, bent, model(bent), context, num_draft_tokens=0),
+    ):
+        assert made.tokens == (2,)
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        Verdict((0, 1), 0),
+        Verdict((0, 1), 2),
+        Verdict((0, 1), -1),
+        Verdict((1, 1), 1),
+        Verdict((4,), 0),
+        Verdict((-1,), 0),
+        Verdict(([0],), 0),
+        Verdict((0.9,), 0),
+        Verdict(None, 0),
+        ("0",),
+        (0.9,),
+        (4,),
+    ],
+    ids=repr,
+)
+def test_a_verdict_that_does_not_fit_the_draft_is_refused(verdict):
+    always = Draft((0,), (rational(["1", 0, 0, 0]),))
+    with pytest.raises(ValueError, match=r"the verifier (returned|emitted)"):
+        law(speculate, TARGET, lambda *_: always, num_draft_tokens=1, verify=lambda *_: verdict)
+
+
+def test_of_plain_tokens_the_leading_drafts_count_as_accepted_and_probabilities_follow_the_tokens():
+    two = Draft((0, 1), (rational(["1", 0, 0, 0]), rational([0, "1", 0, 0])))
+    [one] = law(speculate, TARGET, lambda *_: two, num_draft_tokens=2, verify=lambda *_: (1, 2, 2))
+    assert (one.tokens, one.accepted, one.last) == ((1, 2, 2), 0, "residual")
+    assert one.target_probs == (TARGET(())[1], TARGET((1,))[2], TARGET((1, 2))[2])
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ((lambda context: [1], model(DRAFT), verify.token), r"the target is a function: make an oracle"),
+        ((TARGET, DRAFT, verify.token), r"the drafter is a Oracle: make a drafter, draft\.model"),
+        ((TARGET, None, verify.token), r"the drafter is None: make a drafter"),
+        ((TARGET, model(DRAFT), "token"), r"the verifier is 'token': give a function, such as verify\.token"),
+        ((TARGET, model(DRAFT), VERIFIERS["token"]), r"the verifier is a Verifier: give a function"),
+        ((TARGET, lambda *_: (0,), verify.token), r"the drafter returned a tuple: return a Draft"),
+    ],
+)
+def test_parts_that_are_something_else_are_refused(parts, message):
+    target, drafter, verifier = parts
+    with pytest.raises(ValueError, match=message):
+        sample(generate, target, drafter, max_new_tokens=3, verify=verifier)
+    with pytest.raises(ValueError, match=message):
+        law(speculate, target, drafter, num_draft_tokens=2, verify=verifier)
+
+
+def test_the_target_alone_wants_an_oracle_too():
+    with pytest.raises(ValueError, match="the target is no oracle"):
+        sample(autoregress, lambda context: [1], max_new_tokens=1)
+
+
+@pytest.mark.parametrize("stop_tokens", [{4}, {-1}, {"0"}, 5, None])
+def test_stop_tokens_that_cannot_come_are_refused(stop_tokens):
+    with pytest.raises(ValueError, match="stop"):
+        sample(generate, TARGET, model(DRAFT), max_new_tokens=3, stop_tokens=stop_tokens)
+    with pytest.raises(ValueError, match="stop"):
+        sample(autoregress, TARGET, max_new_tokens=3, stop_tokens=stop_tokens)
+
+
+def test_stop_tokens_may_be_any_iterable():
+    made = sample(
+        generate, chain(), guesses(), max_new_tokens=9, stop_tokens=(token for token in [5, 3]), rng=0
+    )
+    assert (made.tokens, made.stop_reason) == ((0, 1, 2, 3), "stop_token")
+
+
+def test_counts_may_be_of_any_integer_type():
+    made = sample(
+        generate, chain(), guesses(), max_new_tokens=np.int64(3), num_draft_tokens=np.int32(2), rng=0
+    )
+    assert made.tokens == (0, 1, 2)

@@ -371,9 +371,9 @@ def test_steps_are_counted():
         return state + 1 + chance.flip(HALF)
 
     until = range(3, 9).__contains__
-    assert law_of_process(step, 0, until, max_steps=4) == {3: Fraction(5, 8), 4: Fraction(3, 8)}
-    with pytest.raises(RuntimeError, match=r"^the process can still go on after 3 steps; [^\n]*$"):
-        law_of_process(step, 0, until, max_steps=3)
+    assert law_of_process(step, 0, until, max_steps=3) == {3: Fraction(5, 8), 4: Fraction(3, 8)}
+    with pytest.raises(RuntimeError, match=r"^the process can still go on after 2 steps; [^\n]*$"):
+        law_of_process(step, 0, until, max_steps=2)
 
 
 def test_the_paths_of_all_steps_are_counted_together():
@@ -432,3 +432,13 @@ def test_an_unhashable_state_is_named():
         law_of_process(lambda chance, state: state, [], lambda state: False)
     with pytest.raises(TypeError, match=re.escape("[1] cannot be an outcome")):
         law_of_process(lambda chance, state: [1], (), lambda state: False)
+
+
+def test_a_table_of_one_outcome_too_many_says_so():
+    some = {i: Fraction(1, 21) for i in range(21)}
+    assert "1 more" in Law(some)._repr_html_()
+    assert "more" not in Law({i: Fraction(1, 20) for i in range(20)})._repr_html_()
+
+
+def test_floats_are_shown_to_six_digits():
+    assert repr(Law({0: 1 / 3, 1: 2 / 3})) == "Law({1: 0.666667, 0: 0.333333}, float)"

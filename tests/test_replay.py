@@ -1,5 +1,6 @@
 """The walker: it visits every path once, in order, with its probability, and notices what is not pure."""
 
+import contextlib
 import math
 import pickle
 from collections import Counter
@@ -124,7 +125,68 @@ def test_a_split_grows_no_further_than_asked():
     assert split(run(program), 5) == [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)]
     assert split(run(program), 1) == [()]
     assert split(run(lambda chance: "certain"), 9) == [()]
-    assert split(run(lambda chance: chance.flip(1)), 9) == [(0,)], "certain answers do not stop the search"
+    assert split(run(lambda chance: chance.flip(1)), 9) == [()], "a certain answer splits nothing"
+
+
+def test_certain_answers_before_a_split_cost_one_replay():
+    replays = []
+
+    def program(chance):
+        replays.append(1)
+        for _ in range(200):
+            chance.pick([1])
+        return chance.flip(THIRD)
+
+    assert split(run(program), 2) == [(*(0,) * 200, 0), (*(0,) * 200, 1)]
+    assert len(replays) == 1
+
+
+# ---------------------------------------------------------------- what a program cannot do
+
+
+@pytest.mark.parametrize("question", [lambda chance: chance.flip(2), lambda chance: chance.pick([0, -1])])
+def test_an_error_from_chance_cannot_be_swallowed(question):
+    def program(chance):
+        with contextlib.suppress(ValueError):
+            question(chance)
+        return chance.flip(THIRD)
+
+    with pytest.raises(ValueError, match=r"not a probability|weights must be"):
+        list(walk(run(program)))
+
+
+def test_nor_can_impurity():
+    calls = []
+
+    def program(chance):
+        calls.append(1)
+        with contextlib.suppress(ImpureProgramError):
+            chance.flip(Fraction(1, len(calls) + 1))
+        return chance.flip(THIRD)
+
+    with pytest.raises(ImpureProgramError):
+        list(walk(run(program)))
+
+
+def test_a_path_without_an_end_is_given_up():
+    def program(chance):
+        while chance.flip(Fraction(1, 2)):
+            pass
+
+    with pytest.raises(TooManyPathsError, match="more than 10000 questions on one path: bound"):
+        next(walk(run(program)))
+
+
+def test_a_generator_is_no_outcome():
+    with pytest.raises(TypeError, match=r"return what it yields, tuple"):
+        total(run(lambda chance: (chance.flip(THIRD) for _ in range(2))))
+
+
+def test_numpy_bools_are_weights_like_ints():
+    [(_, nodes), _] = [
+        (outcome, list(nodes)) for outcome, nodes in walk(run(lambda c: c.pick([np.True_, np.True_])))
+    ]
+    assert nodes[0].probabilities == [Fraction(1, 2)] * 2
 
 
 def test_the_walker_holds_one_path():

@@ -155,11 +155,19 @@ BATTERY = (
         {(): "1/2 1/2 0"},
         3,
     ),
+    Instance(
+        "ratios near zero",
+        {(): "1/1000000000 1/100 989999999/1000000000 0"},
+        {(): "1/3 1/3 1/6 1/6"},
+        1,
+    ),
     random_instance(1, 3, 2, rounds=2),
     random_instance(2, 3, 3),
     random_instance(3, 4, 3),
     random_instance(4, 5, 2),
     Instance("five drafts", {(): "1/2 1/2 0"}, {(): "1/4 3/4 0"}, 5),
+    random_instance(5, 3, 5),
+    random_instance(6, 9, 2),
 )
 """From small to large, so that the first one a verifier fails on is the simplest."""
 

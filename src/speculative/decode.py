@@ -1,7 +1,8 @@
 """The loop: draft, score, verify, again; and the target alone beside it.
 
-Every function here is a program: its first argument is a `chance`. `sample(generate, target, drafter, prompt,
-max_new_tokens=20, rng=0)` runs it; `law(generate, ...)` gives its law.
+`speculate`, `generate` and `autoregress` are programs: their first argument is a `chance`. So
+`sample(generate, target, drafter, prompt, max_new_tokens=20, rng=0)` runs it and `law(generate, ...)` gives
+its law.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from speculative._checks import as_verdict, check_draft, check_parts, check_stop_tokens
+from speculative._numbers import count
 from speculative.chance import Chance, Number
 from speculative.distribution import Context
 from speculative.draft.proposal import NO_DRAFT, Draft
-from speculative.oracle import Oracle, check_vocabulary
+from speculative.oracle import Oracle
 from speculative.verify.token import token
 from speculative.verify.verdict import Verdict
 
@@ -104,21 +107,24 @@ def speculate(
     **Law.** With a lossless verifier, `tokens` continued by the target has the target's joint law given
     `context`.
     """
-    _check_drafter(drafter)
+    check_parts(target, drafter, verify)
+    context, num_draft_tokens = target.tokens(context), count("num_draft_tokens", num_draft_tokens, 0)
     draft = drafter(chance, context, num_draft_tokens) if num_draft_tokens else NO_DRAFT
-    _check_draft(draft, num_draft_tokens, target.vocab_size)
+    check_draft(draft, num_draft_tokens, target.vocab_size)
     target_probs = target.score(context, draft.tokens)  # [k+1, V]
-    verdict = _as_verdict(verify(chance, draft, target_probs))
-    if not 1 <= len(verdict.tokens) <= len(target_probs):
-        raise ValueError(
-            f"the verifier emitted {len(verdict.tokens)} tokens for {len(draft)} drafts: emit 1 to k + 1"
-        )
+    verdict = as_verdict(verify(chance, draft, target_probs), draft.tokens, target.vocab_size)
+    rows = [
+        row
+        if i <= verdict.accepted
+        else target(context + verdict.tokens[:i])  # off the draft: a row of its own
+        for i, row in enumerate(target_probs[: len(verdict.tokens)])
+    ]
     return Round(
         tokens=verdict.tokens,
         drafted=len(draft),
         accepted=verdict.accepted,
         last="bonus" if verdict.accepted == len(draft) else "residual",
-        target_probs=tuple(row[emitted] for row, emitted in zip(target_probs, verdict.tokens, strict=False)),
+        target_probs=tuple(row[emitted] for row, emitted in zip(rows, verdict.tokens, strict=True)),
     )
 
 
@@ -134,11 +140,10 @@ def stream(
     stop_tokens: Collection[int] = (),
 ) -> Iterator[Round]:
     """Yield the rounds of `generate` as they are made; see there."""
-    _check_count("max_new_tokens", max_new_tokens)
-    _check_count("num_draft_tokens", num_draft_tokens)
-    check_vocabulary(target, drafter)
-    _check_prompt(target, context)
-    context, left = tuple(context), max_new_tokens
+    check_parts(target, drafter, verify)
+    context, left = _check_prompt(target, context), count("max_new_tokens", max_new_tokens, 0)
+    num_draft_tokens = count("num_draft_tokens", num_draft_tokens, 0)
+    stop_tokens = check_stop_tokens(stop_tokens, target.vocab_size)
     while left and (room := _room(target, context)) >= 0:
         one = speculate(
             chance,
@@ -196,6 +201,8 @@ def generate(
     -----
     **Law.** With a lossless verifier, `tokens` has the same law as `autoregress(target, context, ...)`.
     """
+    check_parts(target, drafter, verify)
+    stop_tokens = check_stop_tokens(stop_tokens, target.vocab_size)
     rounds = tuple(
         stream(
             chance,
@@ -228,8 +235,8 @@ def autoregress(
     -----
     **Law.** Token i is drawn from `target(context + tokens[:i])`.
     """
-    _check_count("max_new_tokens", max_new_tokens)
-    _check_prompt(target, context)
+    context, max_new_tokens = _check_prompt(target, context), count("max_new_tokens", max_new_tokens, 0)
+    stop_tokens = check_stop_tokens(stop_tokens, target.vocab_size)
     tokens: Context = ()
     rounds: tuple[Round, ...] = ()
     while len(tokens) < max_new_tokens and _room(target, context + tokens) >= 0:
@@ -260,40 +267,12 @@ def _stop_reason(tokens: Context, max_new_tokens: int, stop_tokens: Collection[i
     return "max_new_tokens" if len(tokens) == max_new_tokens else "context_limit"
 
 
-def _check_count(name: str, count: int) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"{name}={count!r}: give a whole number, 0 or more")
-
-
-def _check_prompt(target: Oracle, context: Context) -> None:
+def _check_prompt(target: Oracle, context: Context) -> Context:
+    """Return the prompt as a tuple of tokens that the target can be asked about."""
+    if not isinstance(target, Oracle):
+        raise ValueError("the target is no oracle: make one, from_probs(function, vocab_size)")
     if _room(target, context) < 0:
         raise ValueError(
             f"a prompt of {len(context)} tokens: the target's limit is {target.context_limit}; shorten it"
         )
-
-
-def _as_verdict(returned: Verdict | Sequence[int]) -> Verdict:
-    if isinstance(returned, Verdict):
-        return returned
-    try:
-        tokens = tuple(int(emitted) for emitted in returned)
-    except TypeError:
-        raise ValueError(
-            f"the verifier returned {returned!r}: return a Verdict or the tokens it emits, for example (3, 1)"
-        ) from None
-    return Verdict(tokens, len(tokens) - 1)
-
-
-def _check_drafter(drafter: Propose) -> None:
-    if isinstance(drafter, Oracle):
-        raise ValueError("the drafter is an oracle: make a drafter of it, draft.model(oracle)")
-
-
-def _check_draft(draft: Draft, num_draft_tokens: int, vocab_size: int) -> None:
-    if len(draft) > num_draft_tokens:
-        raise ValueError(f"the drafter proposed {len(draft)} tokens where {num_draft_tokens} were asked for")
-    for row in draft.probs:
-        if len(row) != vocab_size:
-            raise ValueError(
-                f"the drafter's rows have {len(row)} tokens, the target's {vocab_size}: share a vocabulary"
-            )
+    return target.tokens(context)

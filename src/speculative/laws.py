@@ -122,7 +122,8 @@ def law(
     Parameters
     ----------
     program : callable
-        Any pure function of a `Chance` and its arguments; what it returns must be hashable.
+        Any pure function of a `Chance` and its arguments; what it returns must be hashable. The keywords
+        below are `law`'s own: bind a program's of the same name with `functools.partial`.
     arithmetic : {None, "float64", "float32", "float16"}
         None answers each question with its ideal law. A name enumerates `sample`'s own float code instead,
         over every uniform on that grid (multiples of 2**-53, 2**-24, 2**-11), and gives the rational law of
@@ -224,13 +225,18 @@ def law_of_process(
     finished: dict[Any, Number] = {}
     pending: dict[Any, Number] = {}
     add(pending, start, Fraction(1))
-    paths_done = 0
-    for _ in range(max_steps):
+    paths_done, steps = 0, 0
+    while True:
         running: dict[Any, Number] = {}
         for state, probability in pending.items():
             add(finished if until(state) else running, state, probability)
         if not running:
             return Law(finished)
+        if steps == max_steps:
+            raise RuntimeError(
+                f"the process can still go on after {max_steps} steps; see that `until` can become True"
+            )
+        steps += 1
         fresh = [state for state in running if state not in known]
         runs = [Run(step, (state,), {}, arithmetic) for state in fresh]
         mapped: Iterable[Totals] = (executor.map if executor else map)(
@@ -247,9 +253,6 @@ def law_of_process(
         for state, probability in running.items():
             for following, share in known[state].items():
                 add(pending, following, probability * share)
-    raise RuntimeError(
-        f"the process can still go on after {max_steps} steps; see that `until` can become True"
-    )
 
 
 def _as_law(totals: Totals) -> Law:

@@ -10,11 +10,13 @@ from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
+from speculative._checks import check_parts
+from speculative._numbers import count
 from speculative.chance import Chance, Number
 from speculative.decode import Propose, Verify, speculate
 from speculative.distribution import Context
 from speculative.laws import MAX_PATHS, Answer, Law, Path, law, paths
-from speculative.oracle import Oracle, cached
+from speculative.oracle import Oracle, cached, check_vocabulary
 from speculative.replay import ImpureProgramError, Progress
 
 
@@ -27,7 +29,7 @@ class Block(NamedTuple):
 
 
 class Worst(NamedTuple):
-    """The token sequence that comes out too often by the most, and the likeliest path to it."""
+    """The tokens that come out too often by the most, and the likeliest path to them in the first round."""
 
     tokens: tuple[int, ...]
     probability: Number
@@ -137,11 +139,11 @@ def prove(
     -------
     Proof
     """
-    if num_draft_tokens < 0 or rounds < 1:
-        raise ValueError(
-            f"num_draft_tokens={num_draft_tokens}, rounds={rounds}: give k >= 0 and at least one round"
-        )
-    target = cached(target)
+    num_draft_tokens, rounds = count("num_draft_tokens", num_draft_tokens, 0), count("rounds", rounds)
+    check_parts(target, drafter, verify)
+    target, context = cached(target), target.tokens(context)
+    if reference is not None:
+        check_vocabulary(target, reference)
     reference = target if reference is None else cached(reference)
     program = partial(
         _block, target=target, drafter=drafter, num_draft_tokens=num_draft_tokens, verify=verify

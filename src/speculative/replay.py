@@ -19,6 +19,9 @@ from speculative.generator import as_generator
 Progress = Callable[[float, int], None]
 Prefix = tuple[int, ...]
 PROGRESS_EVERY = 512  # paths
+MAX_QUESTIONS = 10_000
+"""The most questions on one path: a loop that goes on until a coin says otherwise has no last one."""
+
 _IMPURE = "keeps state between runs or draws by itself; draw from `chance` only"
 
 
@@ -31,6 +34,13 @@ class TooManyPathsError(RuntimeError):
 
     def __str__(self) -> str:
         return f"more than {self.args[0]} paths: make the vocabulary or the draft smaller, or raise max_paths"
+
+
+class PathTooLongError(TooManyPathsError):
+    """One path of the program asks more questions than a program with an end does."""
+
+    def __str__(self) -> str:
+        return f"more than {self.args[0]} questions on one path: bound the program's loops"
 
 
 class Run(NamedTuple):
@@ -71,31 +81,19 @@ class Node:
 class _Replay:
     """The `Chance` of one replay: answers what is known, and opens a node for each new question."""
 
-    __slots__ = ("depth", "nodes", "prefix")
+    __slots__ = ("depth", "nodes", "prefix", "refusal")
 
     def __init__(self, nodes: list[Node], prefix: Prefix) -> None:
         self.nodes, self.prefix, self.depth = nodes, prefix, 0
+        self.refusal: Exception | None = None
 
     def flip(self, probability: Number, /) -> bool:
-        node = self._known(probability)
-        if node is None:
-            heads = _number(check_probability(probability))
-            both = [(True, heads), (False, 1 - heads)]
-            node = self._open("flip", probability, [pair for pair in both if pair[1]])
+        node = self._known(probability) or self._open("flip", probability, _sides)
         return bool(node.answers[node.place])
 
     def pick(self, weights: Any, /) -> int:
         question = weights.tolist() if isinstance(weights, np.ndarray) else list(weights)
-        node = self._known(question)
-        if node is None:
-            if not question:
-                raise ValueError("pick() got no weights; a choice needs at least one")
-            exact = [_number(weight) for weight in question]
-            total = sum(exact)
-            check_weights(min(exact), total, question)
-            node = self._open(
-                "pick", question, [(i, weight / total) for i, weight in enumerate(exact) if weight]
-            )
+        node = self._known(question) or self._open("pick", question, _shares)
         return int(node.answers[node.place])
 
     def _known(self, question: Any) -> Node | None:
@@ -104,13 +102,26 @@ class _Replay:
             return None
         node = self.nodes[self.depth - 1]
         if node.question != question:
-            raise ImpureProgramError(
-                f"question {self.depth} was {node.question} and is now {question} after the same answers: "
-                f"the program {_IMPURE}"
+            raise self._refused(
+                ImpureProgramError(
+                    f"question {self.depth} was {node.question} and is now {question} after the same "
+                    f"answers: the program {_IMPURE}"
+                )
             )
         return node
 
-    def _open(self, kind: str, question: Any, answers: list[tuple[Any, Number]]) -> Node:
+    def _refused(self, refusal: Exception) -> Exception:
+        """Keep an error, so that a program which catches it does not run on with a law of its own."""
+        self.refusal = refusal
+        return refusal
+
+    def _open(self, kind: str, question: Any, answers_to: Callable[[Any], list[tuple[Any, Number]]]) -> Node:
+        if self.depth > MAX_QUESTIONS:
+            raise self._refused(PathTooLongError(MAX_QUESTIONS))
+        try:
+            answers = answers_to(question)
+        except (TypeError, ValueError) as error:
+            raise self._refused(error) from None
         before = self.nodes[-1].mass() if self.nodes else Fraction(1)
         node = Node(
             kind, question, [answer for answer, _ in answers], [share for _, share in answers], before
@@ -118,19 +129,35 @@ class _Replay:
         if self.depth <= len(self.prefix):
             node.place = self.prefix[self.depth - 1]
             if node.place >= len(node.answers):
-                raise ImpureProgramError(
-                    f"question {self.depth} is now {question}, with fewer answers than before: the program "
-                    f"{_IMPURE}"
+                raise self._refused(
+                    ImpureProgramError(
+                        f"question {self.depth} is now {question}, with fewer answers than before: the "
+                        f"program {_IMPURE}"
+                    )
                 )
         self.nodes.append(node)
         return node
+
+
+def _sides(probability: Number) -> list[tuple[Any, Number]]:
+    heads = _number(check_probability(probability))
+    return [(side, share) for side, share in ((True, heads), (False, 1 - heads)) if share]
+
+
+def _shares(weights: list[Number]) -> list[tuple[Any, Number]]:
+    if not weights:
+        raise ValueError("pick() got no weights; a choice needs at least one")
+    exact = [_number(weight) for weight in weights]
+    total = sum(exact)
+    check_weights(min(exact), total, weights)
+    return [(i, weight / total) for i, weight in enumerate(exact) if weight]
 
 
 def _number(number: Number) -> Number:
     """Return a Fraction where the number is rational, so that dividing stays exact, and else a float."""
     if isinstance(number, Fraction):
         return number
-    return Fraction(int(number)) if isinstance(number, (int, np.integer)) else float(number)
+    return Fraction(int(number)) if isinstance(number, (int, np.integer, np.bool_)) else float(number)
 
 
 def walk(run: Run, prefix: Prefix = ()) -> Iterator[tuple[Any, list[Node]]]:
@@ -139,6 +166,8 @@ def walk(run: Run, prefix: Prefix = ()) -> Iterator[tuple[Any, list[Node]]]:
     while True:
         replay = _Replay(nodes, prefix)
         outcome = run(replay)
+        if replay.refusal is not None:
+            raise replay.refusal
         if replay.depth < (asked := max(len(nodes), len(prefix))):
             raise ImpureProgramError(
                 f"{asked} questions before and {replay.depth} now after the same answers: "
@@ -188,11 +217,14 @@ def total(run: Run, prefix: Prefix = (), max_paths: int = 10**7, progress: Progr
 def add(masses: dict[Any, Number], outcome: Any, probability: Number) -> None:
     """Add to the probability of an outcome; TypeError where it cannot be the key of a law."""
     try:
-        masses[outcome] = masses.get(outcome, 0) + probability
+        before = masses.get(outcome)
     except TypeError as error:
         raise TypeError(
             f"{outcome!r} cannot be an outcome ({error}): return numbers, strings, or tuples of them"
         ) from None
+    if before is None and isinstance(outcome, Iterator):
+        raise TypeError(f"{outcome!r} cannot be an outcome: return what it yields, tuple(...)")
+    masses[outcome] = probability if before is None else before + probability
 
 
 def _covered(nodes: list[Node]) -> float:
@@ -210,10 +242,12 @@ def split(run: Run, at_least: int) -> list[Prefix]:
         following: list[Prefix] = []
         for prefix in prefixes:
             _, nodes = next(walk(run, prefix))
-            if len(nodes) > len(prefix):
-                grown = True
-                following += [(*prefix, place) for place in range(len(nodes[len(prefix)].answers))]
-            else:
+            depth = next((i for i in range(len(prefix), len(nodes)) if len(nodes[i].answers) > 1), None)
+            if depth is None:
                 following.append(prefix)
+                continue
+            grown = True
+            forced = (*prefix, *(0 for _ in range(len(prefix), depth)))
+            following += [(*forced, place) for place in range(len(nodes[depth].answers))]
         prefixes = following
     return prefixes

@@ -9,7 +9,7 @@ from functools import partial
 
 from speculative.chance import Chance
 from speculative.distribution import Context, point_mass
-from speculative.draft.proposal import Draft, Drafter
+from speculative.draft.proposal import NO_DRAFT, Draft, Drafter
 
 
 def lookup(vocab_size: int, *, max_match: int = 3, vocabulary: tuple[str, ...] | None = None) -> Drafter:
@@ -49,4 +49,4 @@ def _copy(vocab_size: int, max_match: int, _: Chance, context: Context, num_draf
             if context[start : start + length] == suffix:
                 tokens = context[start + length : start + length + num_draft_tokens]
                 return Draft(tokens, tuple(point_mass(token, vocab_size) for token in tokens))
-    return Draft((), ())
+    return NO_DRAFT

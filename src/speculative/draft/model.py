@@ -38,6 +38,10 @@ def model(oracle: Oracle, *, stop: Callable[[Row], bool] | None = None) -> Draft
     then dropped: given that a token is in the draft its law is its row, so every lossless verifier stays
     lossless.
     """
+    if not isinstance(oracle, Oracle):
+        raise ValueError(
+            f"draft.model of a {type(oracle).__name__}: give an oracle, from_probs(function, vocab_size)"
+        )
     return Drafter(partial(_chain, oracle, stop), oracle.vocab_size, oracle.vocabulary)
 
 

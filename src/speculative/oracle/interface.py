@@ -67,7 +67,7 @@ class Oracle:
         ValueError
             For a token outside the vocabulary, and for a context longer than `context_limit`.
         """
-        return self.row(self._tokens(context))
+        return self.row(self.tokens(context))
 
     def score(self, context: Sequence[int], drafted: Sequence[int]) -> list[Row]:
         """The laws after `context` and after each token of `drafted`, in one forward pass if there is one.
@@ -92,7 +92,7 @@ class Oracle:
         ValueError
             As for a call with ``context + drafted``, and when `score_rows` gives another number of rows.
         """
-        tokens = self._tokens((*context, *drafted))
+        tokens = self.tokens((*context, *drafted))
         start = len(tokens) - len(drafted)
         if self.score_rows is None:
             return [self.row(tokens[:end]) for end in range(start, len(tokens) + 1)]
@@ -103,7 +103,24 @@ class Oracle:
             )
         return rows
 
-    def _tokens(self, context: Sequence[int]) -> Context:
+    def tokens(self, context: Sequence[int]) -> Context:
+        """Return a context as a tuple of ints, or raise where it holds something else or is too long.
+
+        Parameters
+        ----------
+        context : sequence of int
+            Tokens, oldest first: a tuple, a list, or an array.
+
+        Returns
+        -------
+        tuple of int
+            The same tokens.
+
+        Raises
+        ------
+        ValueError
+            For a token outside the vocabulary, and a context longer than `context_limit`.
+        """
         try:
             tokens = tuple(map(index, context))
         except TypeError:
@@ -143,9 +160,10 @@ def check_vocabulary(target: Oracle, draft: object) -> None:
             f"the target has {target.vocab_size} tokens and the draft {vocab_size}: "
             f"give a draft with the target's vocabulary"
         )
-    for token, (ours, theirs) in enumerate(
-        zip(target.vocabulary or (), getattr(draft, "vocabulary", None) or (), strict=False)
-    ):
+    strings, draft_strings = target.vocabulary, getattr(draft, "vocabulary", None)
+    if strings is draft_strings:
+        return
+    for token, (ours, theirs) in enumerate(zip(strings or (), draft_strings or (), strict=False)):
         if ours != theirs:
             raise ValueError(
                 f"token {token} is {ours!r} to the target and {theirs!r} to the draft: "

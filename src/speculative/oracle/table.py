@@ -74,7 +74,7 @@ def table(
     longest = max(len(context) for context in rows)
     oracle = Oracle(partial(_row_by_suffix, rows, longest), vocab_size, None, names, context_limit)
     for context in rows:
-        oracle._tokens(context)
+        oracle.tokens(context)
     return oracle
 
 

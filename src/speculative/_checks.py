@@ -1,0 +1,82 @@
+"""Checks of what a round is given and of what its drafter and verifier return; errors of one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+from speculative.distribution import Context
+from speculative.draft.proposal import Draft
+from speculative.oracle import Oracle, check_vocabulary
+from speculative.verify.verdict import Verdict
+
+
+def check_parts(target: Any, drafter: Any, verify: Any) -> None:
+    """Raise where a target, a drafter or a verifier is something else, or speaks of other tokens."""
+    if not isinstance(target, Oracle):
+        raise ValueError(f"the target is {_kind(target)}: make an oracle, from_probs(function, vocab_size)")
+    if isinstance(drafter, Oracle) or not callable(drafter):
+        raise ValueError(f"the drafter is {_kind(drafter)}: make a drafter, draft.model(oracle)")
+    if not callable(verify):
+        raise ValueError(f"the verifier is {_kind(verify)}: give a function, such as verify.token")
+    check_vocabulary(target, drafter)
+
+
+def check_draft(draft: Any, num_draft_tokens: int, vocab_size: int) -> None:
+    """Raise where a proposal is no draft, is too long, or has rows of another vocabulary."""
+    if not isinstance(draft, Draft):
+        raise ValueError(f"the drafter returned {_kind(draft)}: return a Draft(tokens, probs)")
+    if len(draft) > num_draft_tokens:
+        raise ValueError(f"the drafter proposed {len(draft)} tokens where {num_draft_tokens} were asked for")
+    for row in draft.probs:
+        if len(row) != vocab_size:
+            raise ValueError(
+                f"the drafter's rows have {len(row)} tokens, the target's {vocab_size}: share a vocabulary"
+            )
+
+
+def as_verdict(returned: Any, drafted: Context, vocab_size: int) -> Verdict:
+    """Return what a verifier returned as a Verdict; of plain tokens, the leading drafts count as accepted."""
+    plain = not isinstance(returned, Verdict)
+    try:
+        tokens = tuple(map(index, returned if plain else returned.tokens))
+    except TypeError:
+        raise ValueError(
+            f"the verifier returned {returned!r}: return a Verdict or the tokens it emits, for example (3, 1)"
+        ) from None
+    if not 1 <= len(tokens) <= len(drafted) + 1:
+        raise ValueError(
+            f"the verifier emitted {len(tokens)} tokens for {len(drafted)} drafts: "
+            f"emit 1 to {len(drafted) + 1}"
+        )
+    for token in tokens:
+        if not 0 <= token < vocab_size:
+            raise ValueError(f"the verifier emitted token {token}: give tokens from 0 to {vocab_size - 1}")
+    accepted = _leading(tokens[:-1], drafted) if plain else returned.accepted
+    if not plain and (accepted != len(tokens) - 1 or tokens[:-1] != drafted[: len(tokens) - 1]):
+        raise ValueError(
+            f"the verifier returned {returned!r} for drafts {drafted}: `accepted` counts the drafts that "
+            "`tokens` begins with, and one more token follows them"
+        )
+    return Verdict(tokens, accepted)
+
+
+def check_stop_tokens(stop_tokens: Any, vocab_size: int) -> frozenset[int]:
+    """Return stop tokens as a set, or raise where they are no tokens of the vocabulary."""
+    try:
+        tokens = frozenset(map(index, stop_tokens))
+    except TypeError:
+        raise ValueError(f"stop_tokens={stop_tokens!r}: give a set of tokens, for example {{2}}") from None
+    if outside := [token for token in tokens if not 0 <= token < vocab_size]:
+        raise ValueError(f"stop token {outside[0]}: give tokens from 0 to {vocab_size - 1}")
+    return tokens
+
+
+def _leading(tokens: Sequence[int], drafted: Context) -> int:
+    pairs = zip(tokens, drafted, strict=False)
+    return next((i for i, (emitted, token) in enumerate(pairs) if emitted != token), len(tokens))
+
+
+def _kind(thing: Any) -> str:
+    return f"{thing!r}" if isinstance(thing, (str, int, float, type(None))) else f"a {type(thing).__name__}"
