@@ -6,6 +6,8 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math import MathError, latex2mathml
+from nbclient import NotebookClient
+from sphinx import addnodes
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
@@ -44,7 +46,7 @@ nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
-nb_merge_streams = True
+NotebookClient.coalesce_streams.default_value = True  # nb_merge_streams breaks the line where a piece ends
 nb_code_prompt_show = "Show the code of this cell"
 nb_code_prompt_hide = "Hide the code of this cell"
 nb_render_markdown_format = "myst"
@@ -53,7 +55,12 @@ bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "plain"
 bibtex_reference_style = "author_year"
 
-os.environ |= {"COLUMNS": "100", "NO_COLOR": "1", "TTY_COMPATIBLE": "0"}  # for commands run in cells
+os.environ |= {  # for commands run in cells: plain text; the kernel sets FORCE_COLOR, which typer would obey
+    "COLUMNS": "100",
+    "NO_COLOR": "1",
+    "TTY_COMPATIBLE": "0",
+    "_TYPER_FORCE_DISABLE_TERMINAL": "1",
+}
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 # Reference: one page a module, from docstrings in numpy style.
@@ -72,6 +79,8 @@ napoleon_preprocess_types = False
 default_role = "code"  # single backticks in docstrings
 toc_object_entries_show_parents = "hide"
 python_use_unqualified_type_names = True
+
+LONGEST_VALUE = 200  # characters; constants have theirs shown up to here, which leaves out tables
 
 html_theme = "furo"
 html_title = "speculative"
@@ -121,6 +130,13 @@ def _keep_colons(_app, what, *rest):
         lines[:0] = [".. a comment, where napoleon looks for the type", ""]
 
 
+def _drop_long_value(_app, _domain, _kind, content):
+    """Drop the value of a constant from its heading where it is longer than a heading should be."""
+    for value in list(content.parent.findall(addnodes.desc_annotation)):
+        if len(value.astext()) > LONGEST_VALUE:
+            value.parent.remove(value)
+
+
 def _by_last_part(app, env, node, contnode):
     """Resolve a reference from another module, `Oracle.score`, where only one object is called so."""
     if node.get("refdomain") != "py":
@@ -149,5 +165,6 @@ def setup(app):
     app.add_html_math_renderer("mathml", (_mathml(False), None), (_mathml(True), None))
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _keep_colons, priority=400)
+    app.connect("object-description-transform", _drop_long_value)
     app.connect("missing-reference", _by_last_part)
     app.connect("builder-inited", _check_public_names)
