@@ -51,6 +51,7 @@ def test_all_notebooks_are_named_here_and_in_the_readme():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_is_stored_as_one_run_from_top_to_bottom(name):
+    assert all(set(cell.metadata) <= {"tags"} for cell in read(name).cells)
     cells = code_cells(read(name))
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell.outputs]
