@@ -469,3 +469,10 @@ def test_shares_finer_than_a_float_are_told_apart():
 def test_refused_weights_are_shown(read):
     with pytest.raises(ValueError, match=r"^pick\(\[ *0\.? +0\.? +-1\.?\]\)"):
         read(lambda chance: chance.pick([0, 0, -1]))
+
+
+@pytest.mark.parametrize("read", [law, sample, sample_exactly])
+@pytest.mark.parametrize("weights", [[], np.ones((2, 2), dtype=int), {0: 1, 1: 2}, 3, "11", None], ids=repr)
+def test_weights_are_a_list_of_numbers(read, weights):
+    with pytest.raises(ValueError, match=r"give a list or a one-dimensional array of at least one weight$"):
+        read(lambda chance: chance.pick(weights))

@@ -197,7 +197,7 @@ def test_exact_beside_floats_is_a_float():
 @pytest.mark.parametrize("kind", [float, object])
 def test_rows_of_two_sizes_have_no_residual(kind):
     three, four = (np.array(row, dtype=kind) for row in ([1, 0, 0], [0, 1, 0, 0]))
-    with pytest.raises(ValueError, match=r"broadcast|shorter|longer"):
+    with pytest.raises(ValueError, match=r"no residual of shapes \(3,\) and \(4,\)"):
         residual(three, four)
 
 
@@ -285,3 +285,9 @@ def test_a_float_parameter_is_the_decimal_that_is_written():
     for value in (np.nan, np.inf, -np.inf, "p", None, 10**400):
         with pytest.raises(ValueError, match=r"^top got .*: give a finite number$"):
             as_written("top", value)
+
+
+def test_a_point_mass_takes_any_integer_and_nothing_else():
+    assert point_mass(np.int32(1), 3).tolist() == point_mass(True, 3).tolist() == [0, 1, 0]
+    with pytest.raises(TypeError):
+        point_mass(1.0, 3)

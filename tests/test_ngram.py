@@ -297,3 +297,10 @@ def test_the_examples_in_the_docstrings_are_true():
     results = doctest.testmod(ngram)
     assert results.attempted == 2
     assert results.failed == 0
+
+
+def test_cross_entropy_of_a_token_outside_the_vocabulary_is_refused():
+    oracle = table([0.5, 0.25, 0.25])
+    for text in ([0, -1], [0, 3]):
+        with pytest.raises(ValueError, match="outside the vocabulary"):
+            cross_entropy(oracle, text)

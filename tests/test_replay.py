@@ -366,7 +366,7 @@ def test_too_many_paths_are_noticed_before_they_are_walked():
 
 
 def test_a_program_without_weights_is_refused():
-    with pytest.raises(ValueError, match=r"^pick\(\) got no weights"):
+    with pytest.raises(ValueError, match=r"^pick\(\[\]\): give a list"):
         total(run(lambda chance: chance.pick([])))
 
 

@@ -100,9 +100,7 @@ class Sampler:
 
     def pick(self, weights: Any, /) -> int:
         """Return where one uniform falls among the cumulative shares."""
-        weights = np.asarray(weights, dtype=np.float64)
-        if not weights.size:
-            raise ValueError("pick() got no weights; a choice needs at least one")
+        weights = np.asarray(check_list(weights), dtype=np.float64)
         shares = weights.cumsum()
         check_weights(weights.min(), shares[-1], weights)
         shares /= shares[-1]
@@ -126,9 +124,7 @@ class ExactSampler:
 
     def pick(self, weights: Any, /) -> int:
         """Return the one answer whose share of the unit interval holds all that the bits leave open."""
-        exact = [_rational(weight) for weight in weights]
-        if not exact:
-            raise ValueError("pick() got no weights; a choice needs at least one")
+        exact = [_rational(weight) for weight in check_list(weights)]
         scale = math.lcm(*(weight.denominator for weight in exact))
         ends = list(accumulate(int(weight * scale) for weight in exact))
         check_weights(min(exact), Fraction(ends[-1], scale), weights)
@@ -147,6 +143,14 @@ def check_probability(probability: Number) -> Number:
     if isinstance(probability, (float, np.floating)) and 1 < probability <= 1 + ROUNDING_SLACK:
         return 1.0
     raise ValueError(f"flip({probability!r}): not a probability; give a number from 0 to 1")
+
+
+def check_list(weights: Any) -> Any:
+    """Return a list, a tuple or a one-dimensional array of at least one weight, or raise."""
+    is_list = weights.ndim == 1 if isinstance(weights, np.ndarray) else isinstance(weights, (list, tuple))
+    if is_list and len(weights):
+        return weights
+    raise ValueError(f"pick({weights!r}): give a list or a one-dimensional array of at least one weight")
 
 
 def check_weights(least: Number, total: Number, weights: Any) -> None:

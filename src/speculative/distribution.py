@@ -7,6 +7,7 @@ mixes with either kind without rounding.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -283,6 +284,7 @@ def point_mass(token: int, vocab_size: int) -> Row:
     ValueError
         When `token` is outside the vocabulary.
     """
+    token = operator.index(token)
     if not 0 <= token < vocab_size:
         raise ValueError(f"token {token} is outside the vocabulary: give one from 0 to {vocab_size - 1}")
     row = np.zeros(vocab_size, dtype=np.int64)
@@ -313,7 +315,14 @@ def residual(target: Row, draft: Row) -> Row:
     -------
     ndarray, shape (V,)
         Weights for ``chance.pick``.
+
+    Raises
+    ------
+    ValueError
+        When the shapes differ.
     """
+    if target.shape != draft.shape:
+        raise ValueError(f"no residual of shapes {target.shape} and {draft.shape}: give one vocabulary")
     if target.dtype == object:  # the same numbers in half the time: subtract only where something is left
         pairs = zip(target.tolist(), draft.tolist(), strict=True)
         weights = np.array([q - p if q > p else 0 for q, p in pairs], dtype=object)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from speculative.chance import ARITHMETIC, Number, Sampler, check_probability, check_weights
+from speculative.chance import ARITHMETIC, Number, Sampler, check_list, check_probability, check_weights
 from speculative.generator import as_generator
 
 Progress = Callable[[float, int], None]
@@ -92,7 +92,11 @@ class _Replay:
         return bool(node.answers[node.place])
 
     def pick(self, weights: Any, /) -> int:
-        question = weights.tolist() if isinstance(weights, np.ndarray) else list(weights)
+        try:
+            question = check_list(weights)
+        except ValueError as error:
+            raise self._refused(error) from None
+        question = question.tolist() if isinstance(question, np.ndarray) else list(question)
         node = self._known(question) or self._open("pick", question, _shares)
         return int(node.answers[node.place])
 
@@ -145,8 +149,6 @@ def _sides(probability: Number) -> list[tuple[Any, Number]]:
 
 
 def _shares(weights: list[Number]) -> list[tuple[Any, Number]]:
-    if not weights:
-        raise ValueError("pick() got no weights; a choice needs at least one")
     exact = [_number(weight) for weight in weights]
     total = sum(exact)
     check_weights(min(exact), total, weights)

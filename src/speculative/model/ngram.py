@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Rational
 from typing import Any, Literal, TypeAlias
@@ -207,7 +207,7 @@ def cross_entropy(oracle: Oracle, tokens: Sequence[int]) -> float:
     ValueError
         For a text without tokens, or with one outside the vocabulary.
     """
-    text = tuple(tokens)
+    text = replace(oracle, context_limit=None).tokens(tokens)
     if not text:
         raise ValueError("tokens are empty: give a text of one token or more")
     limit = len(text) if oracle.context_limit is None else oracle.context_limit

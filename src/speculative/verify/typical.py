@@ -46,6 +46,8 @@ def typical(
     **Law.** Not the target's. One token x comes out with probability draft(x) where it is plausible, and
     the whole rest of the draft's mass goes to the target's argmax. `prove` gives the distance.
     """
+    if not (epsilon > 0 and delta > 0):
+        raise ValueError(f"epsilon={epsilon}, delta={delta}: give positive thresholds")
     for i, drafted in enumerate(draft.tokens):
         if not target_probs[i][drafted] > _threshold(target_probs[i], epsilon, delta):
             return Verdict((*draft.tokens[:i], int(target_probs[i].argmax())), accepted=i)
