@@ -191,6 +191,18 @@ def test_progress_grows_to_one(executor):
     assert 1 - 1e-9 < calls[-1] <= 1
 
 
+def fifths(chance):
+    return chance.pick([1.0] * 5) * 0 + chance.pick([1.0] * 5) * 0
+
+
+def test_progress_of_rounded_shares_is_held_at_one():
+    calls = []
+    found = law(fifths, executor=InThisThread(), progress=lambda covered, paths: calls.append(covered))
+    assert found[0] == 1 + 2.0**-52
+    assert calls[-1] == 1
+    assert calls == sorted(calls)
+
+
 def test_the_work_is_shared_out():
     for program, args in ((many_paths, (9,)), (exact_program, (4,))):
         pool = InThisThread()

@@ -427,6 +427,27 @@ def test_progress_of_a_process_is_the_mass_that_has_stopped():
     assert calls == [(0.0, 2), (1 / 3, 4), (5 / 9, 6)]
 
 
+def test_progress_of_rounded_shares_is_held_at_one():
+    """A mass of 1/5 in floats is a little more: 25 paths of two such answers sum to 1 + 2**-52."""
+
+    def step(chance, state):
+        if state == "start":
+            return "rare" if chance.flip(1e-300) else "usual"
+        if state == "usual":
+            chance.pick([1.0] * 5)
+            chance.pick([1.0] * 5)
+            return "done"
+        return {"rare": "rarer", "rarer": "done"}[state]
+
+    def is_done(state):
+        return state == "done"
+
+    calls = []
+    found = law_of_process(step, "start", is_done, progress=lambda covered, paths: calls.append(covered))
+    assert found["done"] == 1 + 2.0**-52
+    assert calls == [0.0, 0.0, 0.0, 1.0]
+
+
 def test_an_unhashable_state_is_named():
     with pytest.raises(TypeError, match=re.escape("[] cannot be an outcome")):
         law_of_process(lambda chance, state: state, [], lambda state: False)
