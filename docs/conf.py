@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partialmethod
 from pathlib import Path
 
 from docutils import nodes
@@ -46,7 +47,9 @@ nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
-NotebookClient.coalesce_streams.default_value = True  # nb_merge_streams breaks the line where a piece ends
+NotebookClient.__init__ = partialmethod(  # nb_merge_streams would break the line where a piece ends
+    NotebookClient.__init__, coalesce_streams=True
+)
 nb_code_prompt_show = "Show the code of this cell"
 nb_code_prompt_hide = "Hide the code of this cell"
 nb_render_markdown_format = "myst"
