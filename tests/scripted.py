@@ -9,8 +9,9 @@ from itertools import product
 from unittest import mock
 
 import numpy as np
+import pytest
 
-from speculative import generator
+from speculative import CannotEnumerateError, generator, law, with_generator
 
 _WORD = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)
 _SHORT_WORD = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)
@@ -102,3 +103,31 @@ def grid(bits):
     """Let the stand-in's uniforms of every dtype lie on multiples of 2**-bits."""
     with mock.patch.dict(generator._BITS, dict.fromkeys(generator._BITS, bits)):
         yield
+
+
+def same_law(function, bits=8, draws=1, errors=ZeroDivisionError):
+    """Assert that the enumerated law of `function(rng)` is that of running it on the whole grid.
+
+    Where that raises one of `errors`, as a Python float divided by zero does, the enumeration has to.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            expected = brute_force(function, bits, draws)
+        except errors as error:
+            with grid(bits), pytest.raises(type(error)):
+                law(with_generator(function))
+            return {}
+        with grid(bits):
+            found = law(with_generator(function))
+    assert found == expected
+    assert found.exact
+    return found
+
+
+def refusal_of(function):
+    """Return the one line with which the stand-in refuses `function(rng)`."""
+    with pytest.raises(CannotEnumerateError) as refusal:
+        law(with_generator(function))
+    assert " has no law that can be enumerated: " in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    return str(refusal.value)

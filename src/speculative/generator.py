@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from speculative.chance import Chance
-from speculative.undecided import MAX_VALUES, CannotEnumerateError, Grid, Undecided, undecided_array
+from speculative.undecided import MAX_VALUES, CannotEnumerateError, Grid, Undecided
+from speculative.undecided_array import array_of
 
 T = TypeVar("T")
 
@@ -53,9 +54,12 @@ def as_generator(chance: Chance) -> np.random.Generator:
     arithmetic is, and a library's `log` and `exp` up to the last place.
 
     Types are numpy's: a single uniform is a Python float, so weak beside a float32, and dividing by one that
-    can be 0 raises ZeroDivisionError. Write `numpy.searchsorted(values, uniforms)`: the method of an array
-    compares uniforms with one another, and compares those of fewer bits with rounded values. An array that
-    mixes float32 uniforms and float64 values, from `where`, keeps them apart where numpy would convert.
+    can be 0 raises ZeroDivisionError; a comparison gives Python's bool or numpy's. Of numpy's functions of
+    arrays those that move elements, as `where`, `stack`, `concatenate`, `take` and `reshape`, are understood.
+    Three things differ: `isinstance(uniform, float)` is False; `numpy.array([uniform, ...])` is an array of
+    Python floats, for which `numpy.stack` makes float64; and `values.searchsorted(uniforms)`, which compares
+    uniforms with one another, and those of fewer bits with rounded values, is to be written
+    `numpy.searchsorted(values, uniforms)`.
     """
     return _StandIn(chance)
 
@@ -125,11 +129,10 @@ class _StandIn(np.random.Generator):
         if bits is None:
             raise TypeError(f"random(dtype={np.dtype(dtype)}): uniforms are float64, float32 or float16")
         if size is None:  # numpy too returns a Python float here, whatever the dtype
-            return Undecided(Grid(self._chance, bits, float))
+            return Undecided(Grid(self._chance, bits), float)
         shape, scalar = _shape(size), np.dtype(dtype).type
-        return undecided_array(
-            [Undecided(Grid(self._chance, bits, scalar)) for _ in range(math.prod(shape))], shape
-        )
+        uniforms = [Undecided(Grid(self._chance, bits), scalar) for _ in range(math.prod(shape))]
+        return array_of(uniforms, shape, dtype)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         low, high = (np.asarray(end, dtype=np.float64)[()] for end in (low, high))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -24,10 +24,13 @@ from speculative.chance import Chance
 MAX_VALUES = 4096
 """The most values an undecided number or a draw of integers may be decided among."""
 
-_COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
-_OPERATORS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide}
+_COMPARISONS = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "eq": np.equal, "ne": np.not_equal,
+}  # fmt: skip
+_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide}
 _MONOTONE = {
-    *_OPERATORS.values(), np.negative, np.positive, np.minimum, np.maximum,
+    *_ARITHMETIC.values(), np.negative, np.positive, np.minimum, np.maximum,
     np.floor, np.ceil, np.rint, np.trunc, np.log, np.log1p, np.log2, np.log10, np.exp, np.expm1, np.sqrt,
 }  # fmt: skip
 _METHODS = {ufunc.__name__: ufunc for ufunc in _MONOTONE if ufunc.nin == 1}
@@ -45,10 +48,10 @@ class CannotEnumerateError(NotImplementedError):
 class Grid:
     """An unknown grid point: the candidates are the integers from `low` up to, not including, `high`."""
 
-    __slots__ = ("bits", "chance", "high", "low", "scalar")
+    __slots__ = ("bits", "chance", "high", "low")
 
-    def __init__(self, chance: Chance, bits: int, scalar: Callable[[float], Any]) -> None:
-        self.chance, self.bits, self.scalar = chance, bits, scalar
+    def __init__(self, chance: Chance, bits: int) -> None:
+        self.chance, self.bits = chance, bits
         self.low, self.high = 0, 1 << bits
 
     def is_below(self, boundary: int) -> bool:
@@ -70,20 +73,16 @@ class Grid:
 
 
 class Undecided(NDArrayOperatorsMixin):
-    """A chain of float operations on one unknown grid point."""
+    """A chain of float operations on one unknown grid point, which is a float of the type `scalar`."""
 
-    __slots__ = ("_chain", "_grid")
+    __slots__ = ("_chain", "_grid", "_scalar")
+    __array_ufunc__: ClassVar[Callable[..., Any]]  # both are in undecided_array.py
+    __array_function__: ClassVar[Callable[..., Any]]
 
-    def __init__(self, grid: Grid, chain: tuple[Callable[[Any], Any], ...] = ()) -> None:
-        self._grid, self._chain = grid, chain
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return _apply(ufunc, method, inputs, options)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if function is np.searchsorted:
-            return _searchsorted(*args, **kwargs)
-        return function(*_boxed(args), **_boxed(kwargs))
+    def __init__(
+        self, grid: Grid, scalar: Callable[[float], Any], chain: tuple[Callable[[Any], Any], ...] = ()
+    ) -> None:
+        self._grid, self._scalar, self._chain = grid, scalar, chain
 
     def __hash__(self) -> int:
         raise CannotEnumerateError(
@@ -127,45 +126,78 @@ class Undecided(NDArrayOperatorsMixin):
             return partial(_METHODS[name], self)
         raise CannotEnumerateError(f"attribute {name!r} of an undecided number", "compare it with numbers")
 
+    def __str__(self) -> str:
+        raise CannotEnumerateError(
+            "str() of an undecided number", "return what was decided with it; repr() shows it"
+        )
+
+    def __format__(self, specification: str) -> str:
+        return str(self)
+
+    def __copy__(self) -> Undecided:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Undecided:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise CannotEnumerateError("pickling an undecided number", "send what was decided with it")
+
     def __repr__(self) -> str:
         return f"<undecided: {self._grid.high - self._grid.low} candidates>"
 
-    def compare(self, ufunc: Any, other: Any, on_the_right: bool = False) -> bool:
-        """Decide `ufunc(self, other)`, or `ufunc(other, self)` where `self` stands on the right."""
+    def compare(self, ufunc: Any, operation: Any, other: Any, on_the_right: bool = False) -> Any:
+        """Decide `operation(self, other)`, or `operation(other, self)` where `self` stands on the right.
+
+        The operation is `ufunc` itself or Python's operator of that name; the answer has its type.
+        """
         if ufunc in (np.equal, np.not_equal):
-            equal = self.compare(np.less_equal, other) and self.compare(np.greater_equal, other)
-            return equal == (ufunc is np.equal)
+            return self._compare_equal(ufunc, operation, other)
         boundary = None
         if self._is_plain() and isinstance(other, (float, int, Fraction)):
             closed = ufunc in ((np.less, np.greater_equal) if on_the_right else (np.less_equal, np.greater))
             boundary = _count_below(other, self._grid.bits, closed)
-        return self.decide(partial(ufunc, other) if on_the_right else partial(_first, ufunc, other), boundary)
+        holds = partial(operation, other) if on_the_right else partial(_first, operation, other)
+        return self.decide(holds, boundary)
 
-    def decide(self, holds: Callable[[Any], Any], boundary: int | None = None) -> bool:
-        """Decide a property that changes once, if at all, from the least candidate to the greatest."""
-        at_low = bool(holds(self._value(self._grid.low)))
-        if bool(holds(self._value(self._grid.high - 1))) == at_low:
+    def _compare_equal(self, ufunc: Any, operation: Any, other: Any) -> Any:
+        """Decide whether two numbers are equal: whether neither is below the other."""
+        use_numpys = operation is ufunc or isinstance(other, complex)
+        at_most, at_least = (np.less_equal, np.greater_equal) if use_numpys else (operator.le, operator.ge)
+        value = self.ends()[0]
+        answer = operation(value, other)
+        try:
+            at_most(value, other)
+        except TypeError:  # no number: the answer is the same for every candidate
+            return answer
+        equal = self.compare(np.less_equal, at_most, other) and self.compare(
+            np.greater_equal, at_least, other
+        )
+        return type(answer)(bool(equal) == (ufunc is np.equal))
+
+    def decide(self, holds: Callable[[Any], Any], boundary: int | None = None) -> Any:
+        """Decide a property that changes once, if at all, from the least candidate to the greatest.
+
+        The answer is of the type that `holds` gives, Python's bool or numpy's.
+        """
+        at_low, at_high = map(holds, self.ends())
+        if bool(at_low) == bool(at_high):
             return at_low
         if boundary is None:
-            boundary = self._first_change(lambda value: bool(holds(value)) == at_low)
-        return self._grid.is_below(boundary) == at_low
+            boundary = self._first_change(lambda value: bool(holds(value)) == bool(at_low))
+        return type(at_low)(self._grid.is_below(boundary) == bool(at_low))
 
     def decide_integer(self, function: Callable[[Any], int]) -> int:
         """Decide an integer that only grows, or only falls, from the least candidate to the greatest."""
-
-        def is_in_lower_half(value: Any) -> bool:
-            return function(value) <= middle
-
-        while True:
-            first, last = (function(self._value(end)) for end in (self._grid.low, self._grid.high - 1))
-            if abs(last - first) >= MAX_VALUES:
-                raise CannotEnumerateError(
-                    f"an integer with {abs(last - first) + 1} values", f"stay within {MAX_VALUES}"
-                )
-            if first == last:
-                return first
-            middle = (first + last) // 2
-            self.decide(is_in_lower_half)
+        first, last = map(function, self.ends())
+        if abs(last - first) >= MAX_VALUES:
+            raise CannotEnumerateError(
+                f"an integer with {abs(last - first) + 1} values", f"stay within {MAX_VALUES}"
+            )
+        while first != last:
+            self.decide(partial(_is_at_most, (first + last) // 2, function))
+            first, last = map(function, self.ends())
+        return first
 
     def search(self, sorted_values: Any, side: Any) -> int:
         """Decide what `numpy.searchsorted(sorted_values, self, side)` gives."""
@@ -176,8 +208,22 @@ class Undecided(NDArrayOperatorsMixin):
         )
 
     def then(self, operation: Callable[[Any], Any]) -> Undecided:
-        """Return this number with one more operation recorded."""
-        return Undecided(self._grid, (*self._chain, operation))
+        """Return this number with one more operation recorded; what raises at either end raises now."""
+        number = Undecided(self._grid, self._scalar, (*self._chain, operation))
+        number.ends()
+        return number
+
+    def as_type(self, scalar: Callable[[float], Any]) -> Undecided:
+        """Return this number rounded to a type of floats."""
+        if type(self.ends()[0]) is scalar:
+            return self
+        if self._is_plain() and scalar in (float, np.float64):
+            return Undecided(self._grid, scalar)
+        return self.then(scalar)
+
+    def ends(self) -> tuple[Any, Any]:
+        """Return the number at the least and at the greatest candidate."""
+        return self._value(self._grid.low), self._value(self._grid.high - 1)
 
     def decide_sign(self) -> None:
         """Decide whether the number is negative; a negative zero is."""
@@ -186,18 +232,18 @@ class Undecided(NDArrayOperatorsMixin):
     def is_scaled_by(self, ufunc: Any, other: Any) -> bool:
         """Return whether `ufunc(self, other)` multiplies by a number that is neither zero nor infinite."""
         with np.errstate(all="ignore"):
-            return bool(0 < abs(ufunc(type(self._value(self._grid.low))(1), other)) < math.inf)
+            return bool(0 < abs(ufunc(type(self.ends()[0])(1), other)) < math.inf)
 
     def is_the_same_as(self, other: Undecided) -> bool:
         """Return whether both are the same function of the same grid point."""
-        return self._grid is other._grid and self._chain == other._chain
+        return (self._grid, self._scalar, self._chain) == (other._grid, other._scalar, other._chain)
 
     def _is_plain(self) -> bool:
         """Return whether a comparison with a Python number is one with the grid point, nothing rounded."""
-        return not self._chain and self._grid.scalar in (float, np.float64)
+        return not self._chain and self._scalar in (float, np.float64)
 
     def _value(self, point: int) -> Any:
-        value = self._grid.scalar(math.ldexp(point, -self._grid.bits))
+        value = self._scalar(math.ldexp(point, -self._grid.bits))
         with np.errstate(all="ignore"):
             for operation in self._chain:
                 value = operation(value)
@@ -215,143 +261,56 @@ class Undecided(NDArrayOperatorsMixin):
         return high
 
 
-def _operator(name: str, reflected: bool) -> Callable[..., Any]:
+def _operator(name: str, ufunc: Any, reflected: bool = False) -> Callable[..., Any]:
     """Return an operator that leaves a Python float one, as Python does: numpy lets it be weaker."""
-    ufunc, operation = _OPERATORS[name], getattr(operator, name)
+    operation = getattr(operator, name)
 
     def method(self: Undecided, other: Any) -> Any:
         inputs = (other, self) if reflected else (self, other)
-        if isinstance(other, np.ndarray):
+        is_list = isinstance(other, (list, tuple))  # beside numpy's numbers, not Python's, it is an array
+        if isinstance(other, np.ndarray) or (is_list and isinstance(self.ends()[0], np.generic)):
             return ufunc(*inputs)
-        return _apply_to_numbers(ufunc, inputs, operation)
+        return apply_to_numbers(ufunc, operation, inputs)
 
     return method
 
 
-for _name in _OPERATORS:
-    setattr(Undecided, f"__{_name}__", _operator(_name, reflected=False))
-    setattr(Undecided, f"__i{_name}__", _operator(_name, reflected=False))
-    setattr(Undecided, f"__r{_name}__", _operator(_name, reflected=True))
+for _name, _ufunc in _ARITHMETIC.items():
+    setattr(Undecided, f"__{_name}__", _operator(_name, _ufunc))
+    setattr(Undecided, f"__i{_name}__", _operator(_name, _ufunc))
+    setattr(Undecided, f"__r{_name}__", _operator(_name, _ufunc, reflected=True))
+for _name, _ufunc in _COMPARISONS.items():
+    setattr(Undecided, f"__{_name}__", _operator(_name, _ufunc))
 
 
-class UndecidedArray(np.ndarray[Any, np.dtype[np.object_]]):
-    """An array of undecided numbers; comparing it gives an ordinary array of bool."""
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return _apply(ufunc, method, inputs, options)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if function is np.searchsorted:
-            return _searchsorted(*args, **kwargs)
-        result = super().__array_function__(function, types, _boxed(args), _boxed(kwargs))
-        if not isinstance(result, np.ndarray) or result.dtype != object:
-            return result
-        result = result.view(UndecidedArray)
-        return result if _is_undecided(result) else _decided(result)
-
-    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return an array of that type: undecided still where it is a float type, decided where it is not."""
-        kind = np.dtype(dtype)
-        if kind.kind != "f":
-            return self.view(np.ndarray).astype(dtype, *args, **kwargs)
-        return undecided_array(
-            [
-                number.then(kind.type) if isinstance(number, Undecided) else kind.type(number)
-                for number in self.flat
-            ],
-            self.shape,
-        )
-
-
-def undecided_array(numbers: list[Any], shape: Any) -> UndecidedArray:
-    """Return numbers, undecided or not, as an array of that shape."""
-    array = np.empty(len(numbers), dtype=object)
-    array[:] = numbers
-    return array.reshape(shape).view(UndecidedArray)
-
-
-def _boxed(value: Any) -> Any:
-    """Return `value` with undecided numbers and floats in arrays, which as objects keep their types."""
-    if type(value) is dict:
-        return {name: _boxed(element) for name, element in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(_boxed, value))
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        return undecided_array(list(value.flat), value.shape)
-    return undecided_array([value], ()) if isinstance(value, Undecided) else value
-
-
-def _is_undecided(value: Any) -> bool:
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        return any(isinstance(number, Undecided) for number in value.flat)
-    return isinstance(value, Undecided)
-
-
-def _apply(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    inputs = tuple(np.asanyarray(value) if isinstance(value, (list, tuple)) else value for value in inputs)
-    if "out" not in options and not any(map(_is_undecided, inputs)):
-        return getattr(ufunc, method)(*map(_decided, inputs), **options)
-    if method != "__call__" or options:
-        name = ufunc.__name__ + ("" if method == "__call__" else f".{method}")
-        keywords = ", ".join(f"{key}=" for key in options)
-        raise CannotEnumerateError(
-            f"numpy.{name}({keywords}) of undecided numbers",
-            "write x = x + 1 for x += 1, and compare each number before adding them up",
-        )
-    arrays = [value for value in inputs if isinstance(value, np.ndarray)]
-    if not arrays:
-        return _apply_to_numbers(ufunc, inputs)
-    results = [_apply_to_numbers(ufunc, _placed(inputs, elements)) for elements in np.broadcast(*arrays)]
-    shape = np.broadcast_shapes(*(array.shape for array in arrays))
-    if shape == ():
-        return results[0]
-    if all(isinstance(result, (bool, np.bool_)) for result in results):
-        return np.array(results, dtype=bool).reshape(shape)
-    return undecided_array(results, shape)
-
-
-def _decided(value: Any) -> Any:
-    """Return an array of undecided numbers that holds none as an ordinary one."""
-    if not isinstance(value, UndecidedArray):
-        return value
-    if value.dtype != object:
-        return value.view(np.ndarray)
-    return np.array(value.tolist()).reshape(value.shape)
-
-
-def _placed(inputs: tuple[Any, ...], elements: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the inputs with each array replaced by its element; numbers keep their own, weaker type."""
-    rest = iter(elements)
-    return tuple(next(rest) if isinstance(value, np.ndarray) else value for value in inputs)
-
-
-def _apply_to_numbers(ufunc: Any, inputs: tuple[Any, ...], operation: Any = None) -> Any:
+def apply_to_numbers(ufunc: Any, operation: Any, inputs: tuple[Any, ...]) -> Any:
+    """Return `operation`, which is `ufunc` or Python's operator of that name, of numbers."""
     undecided = [value for value in inputs if isinstance(value, Undecided)]
     if not undecided:
-        return ufunc(*inputs)
+        return operation(*inputs)
     number, is_first = undecided[0], isinstance(inputs[0], Undecided)
+    is_comparison = ufunc in _COMPARISONS.values()
     if len(undecided) > 1:
-        if ufunc in _COMPARISONS and number.is_the_same_as(undecided[1]):
-            return number.decide(lambda value: ufunc(value, value))
+        if is_comparison and number.is_the_same_as(undecided[1]):
+            return number.decide(lambda value: operation(value, value))
         raise CannotEnumerateError(
             f"numpy.{ufunc.__name__} of two undecided numbers",
             "compare one of them with numbers first, or write numpy.searchsorted(values, uniforms) for "
             "values.searchsorted(uniforms)",
         )
-    if ufunc in _COMPARISONS:
-        return number.compare(ufunc, inputs[1 if is_first else 0], on_the_right=not is_first)
+    if is_comparison:
+        return number.compare(ufunc, operation, inputs[1 if is_first else 0], on_the_right=not is_first)
     if ufunc not in _MONOTONE:
         raise CannotEnumerateError(
             f"numpy.{ufunc.__name__} of an undecided number", "keep to + - * /, log, exp and comparisons"
         )
     if len(inputs) == 1:
         if ufunc in _DOMAIN_STARTS:  # beyond it everything is NaN: decide that now
-            number.compare(np.less, _DOMAIN_STARTS[ufunc])
+            number.compare(np.less, np.less, _DOMAIN_STARTS[ufunc])
         return number.then(ufunc)
     other = inputs[1 if is_first else 0]
     if ufunc in (np.multiply, np.true_divide) and not (is_first and number.is_scaled_by(ufunc, other)):
         number.decide_sign()  # only on either side of zero is the result monotone
-    operation = operation or ufunc
     return number.then(partial(_first, operation, other) if is_first else partial(operation, other))
 
 
@@ -359,20 +318,8 @@ def _first(operation: Any, other: Any, value: Any) -> Any:
     return operation(value, other)
 
 
-def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    values: Any = np.asarray(a)
-    if sorter is not None or _is_undecided(values):
-        raise CannotEnumerateError(
-            "numpy.searchsorted(sorter=) or among undecided values", "sort decided values first"
-        )
-    if isinstance(v, Undecided):
-        return np.intp(v.search(values, side))
-    keys = np.asarray(v)
-    places = [
-        key.search(values, side) if isinstance(key, Undecided) else values.searchsorted(key, side)
-        for key in keys.flat
-    ]
-    return np.array(places, dtype=np.intp).reshape(keys.shape)
+def _is_at_most(limit: int, function: Any, value: Any) -> bool:
+    return bool(function(value) <= limit)
 
 
 def _count_below(value: Any, bits: int, closed: bool) -> int:
