@@ -43,15 +43,14 @@ class TestTranscript:
         transcript.end()
         return out.file.getvalue()
 
-    def test_marks_are_shared_by_neighbours(self):
-        assert self.write(console(), self.PIECES) == "to be[ o]r{↵}\n\n"
+    def test_every_marked_token_has_marks_of_its_own(self):
+        assert self.write(console(), self.PIECES) == "to be[ ][o]r{↵}\n\n"
+        pieces = [("a", "residual"), ("b", "bonus"), ("", "accepted"), ("c", "bonus")]
+        assert self.write(console(), pieces) == "[a]{b}{c}\n"
 
-    def test_marks_close_before_another_origin_and_at_the_end(self):
-        assert self.write(console(), [("a", "residual"), ("b", "bonus"), ("", "accepted")]) == "[a]{b}\n"
-
-    def test_a_break_closes_the_marks(self):
+    def test_a_break_follows_its_marks(self):
         pieces = [("a", "residual"), ("\n", "residual"), ("b", "residual"), ("c", "accepted")]
-        assert self.write(console(), pieces) == "[a↵]\n[b]c\n"
+        assert self.write(console(), pieces) == "[a][↵]\n[b]c\n"
 
     def test_breaks_of_accepted_drafts_are_plain(self):
         assert self.write(console(), [("a\nb", "accepted"), ("c\n", "prompt")]) == "a\nbc\n\n"
@@ -79,11 +78,12 @@ class TestTranscript:
     def test_long_lines_are_not_wrapped(self):
         assert self.write(console(), [("x" * 200, "accepted")]) == "x" * 200 + "\n"
 
-    def test_the_legend_is_one_line(self):
-        out = console()
+    def test_the_legend_says_how_passes_are_counted(self):
+        out = Terminal(file=io.StringIO(), width=80, _environ={})
         show.Transcript(out).legend()
         assert out.file.getvalue() == (
             "accepted draft   [residual: after a rejection]   {bonus: all drafts accepted}\n"
+            "Every residual and every bonus is the last token of one target pass.\n"
         )
 
 
@@ -104,6 +104,16 @@ class TestTerminal:
         assert not show.terminal(no_color=True).colourful
         monkeypatch.setenv("NO_COLOR", "1")
         assert not show.terminal().colourful
+
+    def test_paragraphs_are_wrapped_between_words_only(self):
+        out = console()
+        out.paragraph(f"fitted on {'/long-' * 20}name [bold]as it stands[/bold] and {'more ' * 12}")
+        assert out.file.getvalue().splitlines() == [
+            "fitted on",
+            f"{'/long-' * 20}name",
+            "[bold]as it stands[/bold] and more more more more more more",
+            "more more more more more more",
+        ]
 
     def test_a_closed_pipe_is_left_to_the_caller(self):
         class Closed(io.StringIO):
@@ -201,6 +211,10 @@ class TestProofs:
         assert "mine lossless 0 1.267 0 a paper" in shown
         assert "mine NOT LOSSLESS 1/10 = 0.1 1.333 a paper" in shown
 
+    def test_a_file_is_named_without_its_folders(self):
+        shown = plain(show.proof_table([self.examined(token)._replace(name="/some/where/mine.py:rule")]))
+        assert "\nmine.py:rule lossless" in shown
+
     def test_without_papers(self):
         shown = plain(show.proof_table([self.examined(token)], papers=False))
         assert "published" not in shown
@@ -217,9 +231,9 @@ class TestProofs:
         assert report.startswith("mine is not lossless: it fails on 2 of 3 instances.\nThe simplest is 'four")
         assert "Likeliest way there: the draft is 0 (probability 1/2 = 0.5); a flip says" in report
         assert "Already" not in report
-        few = show.Reason((1,), Fraction(1, 2), Fraction(1, 3), [("this way", Fraction(1, 2))])
+        few = show.Reason((1,), Fraction(1, 2), Fraction(1, 3), [("this way", Fraction(1, 2))], "so")
         told = show.failure_report(one._replace(reason=few))
-        assert told.startswith(report)
+        assert told.startswith(f"{report} That is: so.\n")
         assert "Already (1,) comes first with 1/2 = 0.5 where the target has 1/3 = 0.333333:" in told
         assert told.endswith("1/2 = 0.5  this way")
         many = few._replace(ways=[(f"way {i}", Fraction(1, 10)) for i in range(MOST_WAYS + 2)])
@@ -247,14 +261,17 @@ class TestCosts:
         lengths = [show.Length(1, 1.8, 1.6, 0.8), show.Length(2, Fraction(61, 25), 2.03, 0.72)]
         lines = plain(show.length_table(lengths, 2)).splitlines()
         assert lines[1] == "drafts k tokens per round speedup pays below cost"
-        assert lines[3:5] == ["1 1.800 1.600 0.800", "2 2.440 2.030 0.720 <- best"]
+        assert lines[3:5] == ["1 1.800 1.600 0.800", "2 2.440 2.030 0.720 best"]
         assert "best" not in plain(show.length_table(lengths, 0))
 
     def test_measured_lengths(self):
         lengths = [show.Length(1, 1.8, 1.6, 0.8, Estimate(0.8, 0.7, 0.9))]
         lines = plain(show.length_table(lengths, 1)).splitlines()
-        assert lines[1].startswith("drafts k accepted at k, if reached tokens per round")
-        assert lines[3] == "1 0.800 [0.700, 0.900] 1.800 1.600 0.800 <- best"
+        assert lines[1:3] == [
+            "accepted at k,",
+            "drafts k if reached tokens per round speedup pays below cost",
+        ]
+        assert lines[4] == "1 0.800 [0.700, 0.900] 1.800 1.600 0.800 best"
 
     def test_batches(self):
         batches = [show.Batch(1, 2.0, 4, 2.1), show.Batch(512, 0.5, 0, 1)]

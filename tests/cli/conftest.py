@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from speculative.battery import BATTERY
 from speculative.cli.app import app
 
 LINES = (
@@ -42,3 +43,9 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
         return path
 
     return file
+
+
+@pytest.fixture
+def small_battery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first instances, for what is to be seen on any of them."""
+    monkeypatch.setattr("speculative.cli.prove.BATTERY", BATTERY[:4])

@@ -24,6 +24,8 @@ def raising(chance, draft, target_probs):
 def silent(chance, draft, target_probs): return []
 def outside(chance, draft, target_probs): return [99]
 def gaussian(rng, draft, target_probs): return [int(rng.standard_normal() > 0)]
+def first(chance, draft, target_probs): return [draft.tokens[0]]
+def slow(chance, draft, target_probs): return [sum(chance.flip(0.5) for _ in range(30)) * 0]
 value = 3
 """
 
@@ -54,7 +56,12 @@ def refused(run):
             "unknown",
             "token, greedy, match, typical, lenient",
         ),
-        ("generate --drafter medusa", "--drafter 'medusa'", "unknown", "write one of model, lookup"),
+        (
+            "generate --drafter medusa",
+            "--drafter 'medusa'",
+            "unknown",
+            "write one of model, lookup, or file.py:function for one of your own",
+        ),
         ("generate --model gpt", "--model 'gpt'", "unknown", "write ngram, or file.py:function"),
         ("generate --draft-tokens 0", "'--draft-tokens': 0", "too small", "write 1 or more"),
         ("generate --draft-tokens -3", "'--draft-tokens': -3", "too small", "write 1 or more"),
@@ -63,12 +70,12 @@ def refused(run):
         ("generate --seed abc", "'--seed': 'abc'", "not a whole number", "write one, such as 4"),
         ("generate --seed 1.5", "'--seed': '1.5'", "not a whole number", "write one, such as 4"),
         ("generate --seed -1", "'--seed': -1", "too small", "write 0 or more"),
-        ("generate --temperature -1", "temperature is -1.0", "", "give 0 for greedy, or a positive number"),
-        ("generate --temperature nan", "temperature got nan", "", "give a finite number"),
+        ("generate --temperature -1", "'--temperature': -1", "out of range", "write a number of 0 or more"),
+        ("generate --temperature nan", "'--temperature': nan", "out of range", "write a number of 0 or more"),
         ("generate --temperature warm", "'--temperature': 'warm'", "not a number", "write one, such as 0.7"),
         ("generate --top-k 0", "'--top-k': 0", "too small", "write 1 or more"),
-        ("generate --top-p 1.5", "top_p got 1.5", "", "give a mass above 0 and at most 1"),
-        ("generate --min-p -0.5", "min_p got -0.5", "", "give a fraction from 0 to 1"),
+        ("generate --top-p 1.5", "'--top-p': 1.5", "out of range", "above 0 and at most 1"),
+        ("generate --min-p -0.5", "'--min-p': -0.5", "out of range", "write a number from 0 to 1"),
         (
             "generate --text /no/such/file",
             "--text '/no/such/file'",
@@ -85,17 +92,28 @@ def refused(run):
         ("prove --verifier mine", "'mine'", "names no function", "write file.py:function"),
         ("prove --verifier no/such.py:verify", "'no/such.py'", "is no file", "the path of a Python file"),
         ("prove --verifier no_such_module:verify", "no_such_module:verify", "No module named", ""),
-        ("prove --tolerance much", "'--tolerance': 'much'", "not a number", "write one, such as 1e-6"),
-        ("prove --tolerance inf", "--tolerance = inf", "not finite", "a finite number"),
-        ("prove --tolerance -1", "--tolerance = -1.0", "out of range", "from 0 to 1"),
+        (
+            "prove --verifier a.py:b --tolerance much",
+            "'--tolerance': 'much'",
+            "not a number",
+            "write one, such as 1e-6",
+        ),
+        ("prove --tolerance inf", "'--tolerance': inf", "out of range", "from 0 to 1"),
+        ("prove --tolerance -1", "'--tolerance': -1", "out of range", "from 0 to 1"),
         ("prove --verifier math:hypot", "math:hypot", "does not take three", "write a function of (chance"),
-        ("prove token --max-paths 3", "more than 3 paths", "", "raise max_paths"),
+        ("prove token --max-paths 3", "more than 3 paths", "ask fewer questions", "raise --max-paths"),
         ("plan", "either --alpha or --text", "", "write --alpha .8, or --text bundled"),
         ("plan --alpha .8 --text bundled", "either --alpha or --text", "", "write --alpha .8"),
-        ("plan --alpha 1.2", "acceptance = 1.2", "out of range", "from 0 to 1"),
-        ("plan --alpha nan", "acceptance = nan", "not finite", "a finite number"),
-        ("plan --alpha .8 --cost -1", "cost = -1.0", "too small", "at least 0"),
-        ("plan --alpha .8 --plot speedup.xyz", "'speedup.xyz'", "no known suffix", ".png"),
+        ("plan --alpha 1.2", "'--alpha': 1.2", "out of range", "write a number from 0 to 1"),
+        ("plan --alpha 80", "'--alpha': 80", "out of range", "write a number from 0 to 1"),
+        ("plan --alpha nan", "'--alpha': nan", "out of range", "write a number from 0 to 1"),
+        ("plan --alpha .8 --cost -1", "'--cost': -1", "out of range", "write a number of 0 or more"),
+        (
+            "plan --alpha .8 --plot speedup.xyz",
+            "'speedup.xyz'",
+            "no known suffix",
+            "write one of .png, .pdf, .svg\n",
+        ),
         ("plan --alpha .8 --plot speedup", "'speedup'", "no known suffix", ".svg"),
         (
             "plan --alpha .8 --plot no/such/folder.png",
@@ -103,8 +121,8 @@ def refused(run):
             "cannot be written",
             "a folder",
         ),
-        ("plan --alpha .8 --hardware abacus", "--hardware 'abacus'", "unknown", "A100, H100"),
-        ("plan --alpha .8 --batch --parameters 0", "parameters = 0.0", "not positive", "above 0"),
+        ("plan --alpha .8 --batch --hardware abacus", "--hardware 'abacus'", "unknown", "A100, H100"),
+        ("plan --alpha .8 --batch --parameters 0", "'--parameters': 0", "out of range", "a number above 0"),
         ("plan --text /no/such/file", "--text '/no/such/file'", "No such file", "the path of a text file"),
         ("plan --text bundled --positions 5", "'--positions': 5", "too small", "write 20 or more"),
     ],
@@ -115,6 +133,44 @@ def test_one_line_says_what_was_passed_what_is_wrong_and_what_to_write(
     line = refused(*arguments.split())
     for part in (passed, wrong, instead):
         assert part in line
+
+
+UNUSED = (
+    *(
+        ("plan --alpha .8", option, "--text")
+        for option in (
+            "--model ngram",
+            "--target-order 3",
+            "--draft-order 3",
+            "--positions 30",
+            "--temperature .3",
+            "--top-k 3",
+            "--top-p .3",
+            "--min-p .3",
+        )
+    ),
+    *(
+        ("plan --alpha .8", option, "--batch")
+        for option in (
+            "--hardware A100",
+            "--parameters 70e9",
+            "--bytes-per-parameter 1",
+            "--context 9",
+            "--cache-bytes 9",
+        )
+    ),
+    ("plan --alpha .8 --batch", "--cache-bytes 9", "--context"),
+    ("generate --drafter lookup", "--draft-order 3", "--drafter model"),
+    ("generate --drafter a.py:b", "--draft-order 3", "--drafter model"),
+    ("generate --model a.py:b", "--target-order 3", "--model ngram"),
+    *(("prove", option, "--verifier") for option in ("--lossy", "--greedy", "--tolerance 1e-6")),
+)
+
+
+@pytest.mark.parametrize(("command", "option", "needed"), UNUSED)
+def test_an_option_that_would_be_ignored_is_refused(refused, command, option, needed):
+    line = refused(*command.split(), *option.split())
+    assert line.endswith(f": {option.split()[0]} needs {needed}\n")
 
 
 @pytest.mark.parametrize(
@@ -160,14 +216,23 @@ def test_a_model_of_the_users_own_that_is_wrong(refused, write, text, name, wron
         ("few", "few does not take three arguments: write a function of (chance, draft, target_probs)"),
         ("raising", "AttributeError: 'Draft' object has no attribute 'nothing' (line 5)"),
         ("silent", "silent, proved on 'no drafts': the verifier emitted 0 tokens for 0 drafts: emit 1"),
-        ("outside", "IndexError: index 99 is out of bounds"),
+        ("outside", "the verifier emitted token 99: give tokens from 0 to 2"),
+        (
+            "first",
+            "first, proved on 'no drafts': IndexError: tuple index out of range (line 9); no token is "
+            "drafted there: k can be 0, and draft.tokens and draft.probs are then empty",
+        ),
+        (
+            "slow",
+            "slow, proved on 'no drafts': more than 500 paths: ask fewer questions, or raise --max-paths\n",
+        ),
         ("gaussian", "Generator.standard_normal()"),
         ("value", "no function 'value' in"),
     ],
 )
 def test_a_verifier_of_the_users_own_that_cannot_be_proved(refused, write, name, wrong):
     where = f"{write('verifiers.py', VERIFIERS)}:{name}"
-    line = refused("prove", "--verifier", where)
+    line = refused("prove", "--verifier", where, "--max-paths", "500")
     assert where in line
     assert wrong in line
 
@@ -185,8 +250,60 @@ def test_a_file_that_does_not_import(refused, write, source, wrong):
     assert wrong in refused("prove", "--verifier", f"{write('broken.py', source)}:verify")
 
 
-def test_an_impure_verifier_is_told_so(refused, write):
+@pytest.mark.parametrize("rule", ["chance.flip(1 / next(count))", "chance.pick([next(count), 1])"])
+def test_an_impure_verifier_is_told_so(refused, write, rule):
     source = "import itertools\ncount = itertools.count(2)\ndef verify(chance, draft, target_probs):\n"
-    source += "    chance.flip(1 / next(count))\n    return [0]\n"
-    line = refused("prove", "--verifier", f"{write('impure.py', source)}:verify")
-    assert "keeps state between runs" in line
+    source += f"    {rule}\n    return [0]\n"
+    where = f"{write('impure.py', source)}:verify"
+    line = refused("prove", "--verifier", where)
+    assert line.startswith(f"speculative prove: {where}, proved on 'no drafts': question 1 was ")
+    assert line.endswith(
+        "after the same answers: the program keeps state between runs or draws by itself; draw from `chance` "
+        "only (line 4)\n"
+    )
+
+
+def test_a_verifier_that_draws_by_itself_is_told_so(refused, write):
+    """Its questions are the same, none at all: what it emits differs from run to run."""
+    source = "import itertools\ncount = itertools.count()\ndef verify(chance, draft, target_probs):\n"
+    source += "    return [next(count) % 3]\n"
+    line = refused("prove", "--verifier", f"{write('alone.py', source)}:verify")
+    assert "the verifier or the drafter keeps state between runs or draws by itself" in line
+
+
+DRAFTERS_OF_ONES_OWN = """
+from speculative import Draft, point_mass
+def nothing(chance, context, num_draft_tokens): return None
+def strange(chance, context, num_draft_tokens): return Draft((0,), (point_mass(0, 3),))
+def raising(rng, context, num_draft_tokens): return context[10**6]
+def few(chance): return None
+def anything(source, context, num_draft_tokens): return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("nothing", "the drafter returned None: return a Draft(tokens, probs)"),
+        ("strange", "the drafter's rows have 3 tokens, the target's 14"),
+        ("raising", "IndexError: tuple index out of range (line 5)"),
+        ("few", "few does not take three arguments: write a function of (chance, context, num_draft_tokens)"),
+        ("anything", "its first parameter 'source' could be anything: call it chance, or rng"),
+        ("missing", "no function 'missing' in"),
+    ],
+)
+def test_a_drafter_of_the_users_own_that_is_wrong(refused, write, text, name, wrong):
+    where = f"{write('drafters.py', DRAFTERS_OF_ONES_OWN)}:{name}"
+    line = refused("generate", "--text", text, "--drafter", where, "--json")
+    assert where in line
+    assert wrong in line
+
+
+def test_of_two_pieces_of_own_code_the_one_that_raised_is_blamed(refused, write, text):
+    drafter = f"{write('drafters.py', DRAFTERS_OF_ONES_OWN)}:raising"
+    source = "from speculative import from_probs\nfrom speculative.model import Characters\n"
+    source += "def uniform(vocabulary):\n"
+    source += "    size = len(vocabulary)\n    return from_probs(lambda context: [1 / size] * size, size)\n"
+    model = f"{write('models.py', source)}:uniform"
+    line = refused("generate", "--text", text, "--drafter", drafter, "--model", model, "--json")
+    assert line.startswith(f"speculative generate: {drafter}: IndexError")

@@ -1,11 +1,13 @@
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from speculative.battery import BATTERY, Instance
 from speculative.chance import sample
-from speculative.cli.expectation import ACCEPTANCE, compare, recorded
-from speculative.cli.generate import ASSUMED_COST
+from speculative.cli.expectation import ACCEPTANCE, acceptance, compare, recorded
+from speculative.cli.generate import COST_OF_A_MODEL
 from speculative.cost import speedup_from_tokens
 from speculative.decode import speculate, stream
 from speculative.draft import DRAFTERS, lookup
@@ -47,7 +49,8 @@ def test_the_bundled_text_and_its_prompt_are_the_default(run):
         "[residual: after a rejection]",
         "{bonus: all drafts accepted}",
     ]
-    assert lines[3] == "MACBETH:"
+    assert lines[2] == "Every residual and every bonus is the last token of one target pass."
+    assert lines[4] == "MACBETH:"
     assert "measured" in result.stdout
     assert "expected: by the exact formula" in result.stdout
     assert "s by the target alone" in result.stdout
@@ -62,7 +65,9 @@ def test_marks_hold_what_the_rounds_emitted(run, text, data):
         shown += "".join(one["tokens"][: one["accepted"]])
         mark = {"residual": "[]", "bonus": "{}"}[one["last"]]
         shown += mark[0] + one["tokens"][-1].replace("\n", "↵") + mark[1] + "\n" * (one["tokens"][-1] == "\n")
-    assert shown.replace("][", "").replace("}{", "") in plain
+    assert shown in plain
+    text_shown = plain[plain.index(shown) :][: len(shown)]
+    assert sum(text_shown.count(mark) for mark in "[{") == len(rounds)
 
 
 def test_colours_replace_the_marks(run, text, monkeypatch):
@@ -121,13 +126,77 @@ def test_every_verifier_with_every_drafter(data, run, text, verifier, drafter):
     options = "--verifier", verifier, "--drafter", drafter, "--tokens", "40", "--seed", "2"
     found = data(*options)
     assert (found["verifier"], found["drafter"], found["tokens"]) == (verifier, drafter, 40)
-    assert f"{verifier} verification" in run("generate", "--text", text, *options).stdout
+    shown = " ".join(run("generate", "--text", text, *options).stdout.split())
+    assert f"{verifier} verification, seed 2" in shown
+    assert ("draft 5-gram" in shown) == (drafter == "model")
+    assert ("4 drafts a round by lookup" in shown) == (drafter == "lookup")
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_a_long_path_is_shown_in_one_piece(run, text, tmp_path, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    file = tmp_path / ("long" * 40) / "text.txt"
+    file.parent.mkdir()
+    file.write_text(Path(text).read_text())
+    shown = run("generate", "--text", str(file), "--tokens", "5", "--seed", "1").stdout
+    assert f"fitted on {file} (" in shown.replace("\n", " ")
+
+
+def test_equal_orders_accept_everything_whatever_rounding_does(run):
+    """A sum of minima of a row with itself can be a little above 1."""
+    options = "generate", "--draft-order", "10", "--tokens", "100", "--seed", "1"
+    result = run(*options, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["accepted"] == found["drafted"]
+    for one in (found["tokens_per_target_pass"], *found["acceptance_by_position"]):
+        assert one["expected"] == pytest.approx(one["measured"])
+        assert one["error"] == pytest.approx(0, abs=1e-6)
+    assert "draft 4 accepted, if reached" in run(*options).stdout
+
+
+def test_acceptance_is_a_probability():
+    row = np.full(10, 0.1) * (1 + 2**-50)
+    assert ACCEPTANCE["token"](row, row) > 1
+    assert acceptance("token", row, row) == 1
+
+
+OWN_DRAFTERS = """
+import numpy as np
+from speculative import Draft, Drafter, draft, from_probs, point_mass
+
+def spaces(chance, context, num_draft_tokens):
+    return Draft((1,), (point_mass(1, 14),))
+
+def at_random(rng, context, num_draft_tokens):
+    assert isinstance(rng, np.random.Generator)
+    row = np.full(14, 1 / 14)
+    tokens = tuple(int(rng.choice(14, p=row)) for _ in range(num_draft_tokens))
+    return Draft(tokens, (row,) * len(tokens))
+
+ready = draft.model(from_probs(lambda context: np.full(14, 1 / 14), 14))
+"""
+
+
+@pytest.mark.parametrize("name", ["spaces", "at_random", "ready"])
+def test_a_drafter_of_the_users_own(run, data, text, write, name):
+    where = f"{write('drafters.py', OWN_DRAFTERS)}:{name}"
+    options = "--drafter", where, "--tokens", "60", "--seed", "4", "--temperature", "1"
+    found = data(*options)
+    assert (found["tokens"], found["drafter"]) == (60, where)
+    assert 0 < found["accepted"] < found["drafted"]
+    assert "draft 5-gram" not in found["models"]
+    if name == "spaces":
+        assert len(found["acceptance_by_position"]) == 1
+    assert data(*options)["rounds"] == found["rounds"]
+    shown = " ".join(run("generate", "--text", text, *options).stdout.split())
+    assert f"drafts a round by {where}, token verification" in shown
 
 
 def test_what_the_rounds_would_be_worth(run, text, data):
     options = "--tokens", "40", "--seed", "2"
     tokens = data(*options)["tokens_per_target_pass"]["measured"]
-    worth = speedup_from_tokens(tokens, 4, ASSUMED_COST["model"])
+    worth = speedup_from_tokens(tokens, 4, COST_OF_A_MODEL)
     shown = " ".join(run("generate", "--text", text, *options).stdout.split())
     assert f"these rounds would be {worth:.2f} times as fast as the target alone" in shown
 

@@ -26,7 +26,7 @@ def test_the_table_by_draft_length(run):
     assert result.exit_code == 0
     rows = [line.split() for line in result.stdout.splitlines()[3:15]]
     assert [row[0] for row in rows] == [str(k) for k in range(1, 13)]
-    assert rows[3] == ["4", "2.773", "1.981", "0.443", "<-", "best"]
+    assert rows[3] == ["4", "2.773", "1.981", "0.443", "best"]
     assert sum("best" in row for row in rows) == 1
     assert "Best: 4 drafts a round, 1.981 times as fast as plain decoding." in result.stdout
     assert "k* = 4.025, in whole drafts 4." in result.stdout
@@ -38,7 +38,7 @@ def test_it_may_not_pay(run, data):
     """C20: acceptance at or below cost never pays; the rules of thumb are right here."""
     result = run("plan", "--alpha", ".3", "--cost", ".35")
     assert "Best: do not speculate" in result.stdout
-    assert "<- best" not in result.stdout
+    assert " best  " not in result.stdout
     assert result.stdout.count("says no here, rightly") == 2
     found = data("--alpha", ".3", "--cost", ".35")
     assert found["best_draft_tokens"] == 0
@@ -99,7 +99,7 @@ def test_long_contexts_can_keep_it_paying(run, data):
     assert "With 4 drafts it pays at every batch size" in shown
 
 
-def test_two_models_on_a_text(run, data, text):
+def test_two_models_on_a_text(run, data, text, monkeypatch):
     """C21: acceptance by position with intervals, beside the formula."""
     options = "--text", text, "--positions", "120", "--max-draft-tokens", "3", "--target-order", "4"
     options += "--draft-order", "2", "--temperature", "1"
@@ -118,8 +118,12 @@ def test_two_models_on_a_text(run, data, text):
     assert f"{float(tokens_per_round(found['acceptance'], 3)):.3f}" in found["measured"]
     assert data(*options) == found
     shown = run("plan", *options).stdout
-    assert "accepted at k, if reached" in shown
-    assert f"{found['acceptance']:.3f} [" in shown
+    assert "accepted at k," in shown
+    assert "95-percent intervals" in " ".join(shown.split())
+    low, high = first["acceptance"][1:]
+    assert f"{found['acceptance']:.3f} [{low:.3f}, {high:.3f}]" in shown
+    monkeypatch.setenv("COLUMNS", "80")
+    assert f"{found['acceptance']:.3f} [{low:.3f}, {high:.3f}]" in run("plan", *options).stdout
 
 
 def test_one_model_as_both_is_always_accepted(data, text):
@@ -158,9 +162,11 @@ def test_pictures(run, text, tmp_path, suffix):
     file = tmp_path / f"picture.{suffix}"
     result = run("plan", "--alpha", ".8", "--plot", str(file))
     assert result.exit_code == 0, result.output
+    assert result.stdout.endswith(f"\nSaved {file}.\n")
     small = file.stat().st_size
     options = "--text", text, "--positions", "40", "--batch"
-    assert run("plan", *options, "--plot", str(file)).exit_code == 0
+    result = run("plan", *options, "--plot", str(file), "--json")
+    assert json.loads(result.stdout)["plot"] == str(file)
     assert file.stat().st_size > small > 1000
     start = file.read_bytes()[:200]
     assert {"png": b"PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix] in start

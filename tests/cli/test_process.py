@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import runpy
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -40,6 +42,20 @@ def test_help(run):
         assert shown.exit_code == 0
         assert f"speculative {command} " in shown.stdout
         assert "Examples" in shown.stdout
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_help_breaks_lines_where_it_is_full_only(run, monkeypatch, columns):
+    """A line ends a paragraph, or the next word would not have fitted on it."""
+    monkeypatch.setenv("COLUMNS", columns)
+    for command in ((), ("generate",), ("prove",), ("plan",)):
+        shown = run(*command, "--help").stdout
+        assert not re.search(r"<\w+", shown)
+        assert "[[" not in shown
+        lines = [line.strip() for line in shown.splitlines() if line[:1] == " "]
+        for line, following in pairwise(lines):
+            if line and following:
+                assert len(line) + 1 + len(following.split()[0]) > int(columns) - 2
 
 
 def test_generate_in_a_pipe_marks_the_text():
@@ -117,7 +133,8 @@ class TestMain:
         done = finished([sys.executable, "-c", code])
         assert (done.returncode, done.stdout) == (2, "")
         assert (
-            done.stderr == 'speculative: the command needs typer and rich: pip install "speculative[cli]"\n'
+            done.stderr
+            == 'speculative: the command needs typer and rich: pip install -e ".[cli]" in a checkout\n'
         )
 
     @pytest.mark.parametrize("missing", ["typer", "rich", "rich.text"])
@@ -133,7 +150,7 @@ class TestMain:
         with pytest.raises(SystemExit) as stopped:
             cli.main()
         assert stopped.value.code == 2
-        assert 'pip install "speculative[cli]"' in capsys.readouterr().err
+        assert 'pip install -e ".[cli]" in a checkout' in capsys.readouterr().err
 
     def test_it_runs_as_a_module(self, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["speculative", "--version"])

@@ -1,4 +1,6 @@
+import ast
 import json
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -8,11 +10,9 @@ import pytest
 
 from speculative import cli
 from speculative.battery import BATTERY, Instance
-from speculative.cli.candidate import Candidate, candidate, in_floats
-from speculative.cli.own import OwnCodeError
+from speculative.cli.candidate import Candidate, candidate
+from speculative.cli.own import OwnCodeError, as_found
 from speculative.cli.reason import reason
-from speculative.distribution import rational
-from speculative.draft import Draft
 from speculative.verify import VERIFIERS, Verdict, Verifier, token
 
 OVERLAPPING = Instance("overlapping", {(): ".10 .60 .30 0"}, {(): ".50 .20 .10 .20"}, 1)
@@ -41,7 +41,9 @@ def from_target(chance, draft, target_probs):
 def numpy_code(rng, draft, target_probs):
     assert isinstance(rng, np.random.Generator)
     assert target_probs.dtype == np.float64
+    assert draft.probs.dtype == np.float64
     size = target_probs.shape[1]
+    assert draft.probs.shape == (len(draft.tokens), size)
     for i, drafted in enumerate(draft.tokens):
         p, q = draft.probs[i], target_probs[i]
         if rng.random() >= q[drafted] / p[drafted]:
@@ -51,6 +53,12 @@ def numpy_code(rng, draft, target_probs):
 
 def coarse(stream: np.random.Generator, draft, target_probs):
     return [int(np.searchsorted(np.cumsum(target_probs[0]), stream.random(dtype=np.float32), side="right"))]
+
+def wrong_numpy_code(rng, draft, target_probs):
+    for i, drafted in enumerate(draft.tokens):
+        if rng.random() >= target_probs[i][drafted] / draft.probs[i][drafted]:
+            return [*draft.tokens[:i], rng.choice(target_probs.shape[1], p=target_probs[i])]
+    return [*draft.tokens, rng.choice(target_probs.shape[1], p=target_probs[-1])]
 
 def argmax(chance, draft, target_probs):
     for i, drafted in enumerate(draft.tokens):
@@ -117,12 +125,22 @@ def test_lossless_verifiers_of_the_users_own(run, own, name):
         assert found[0]["tolerance"] == 2**-40
         assert "lossless but for rounding" in result.stdout
     assert "In float64" not in result.stdout
+    computed = "in fractions" if name == "right" else f"as the code of {own(name)} computes it"
+    assert f"over every path, {computed}, and compared" in " ".join(result.stdout.split())
 
 
 def test_a_verifier_beside_those_of_the_table(run, own):
     found = json.loads(run("prove", "token", "--verifier", own("right"), "--json").stdout)
     assert [one["verifier"] for one in found] == ["token", own("right")]
     assert found[0]["tokens_per_target_pass"] == found[1]["tokens_per_target_pass"]
+
+
+@pytest.mark.usefixtures("small_battery")
+def test_what_of_a_table_is_computed_in_floats(run, own):
+    exact = run("prove", "greedy", "--verifier", own("right")).stdout
+    assert "over every path, in fractions, and compared" in " ".join(exact.split())
+    floats = " ".join(run("prove", "greedy", "--verifier", own("numpy_code")).stdout.split())
+    assert f"over every path, in fractions except where {own('numpy_code')} computes in floats" in floats
 
 
 def test_a_wrong_verifier_exits_1_with_its_simplest_instance_and_the_way_it_fails(run, own):
@@ -142,7 +160,7 @@ def test_a_wrong_verifier_exits_1_with_its_simplest_instance_and_the_way_it_fail
     assert "Most over-produced: (2, 1), with probability 129/500 = 0.258 where the target has 9/50" in shown
     assert (
         "Likeliest way there: the draft is 2 (probability 1/4 = 0.25); a flip says yes (probability 1); "
-        "a pick gives 1 (probability 3/5 = 0.6)." in shown
+        "a pick gives 1 (probability 3/5 = 0.6). That is: draft 2 accepted, bonus 1 drawn." in shown
     )
     assert "Already (2,) comes first with 43/100 = 0.43 where the target has 3/10 = 0.3:" in shown
     assert "1/4 = 0.25 draft 2 accepted 3/25 = 0.12 draft 0 rejected and 2 drawn 3/50 = 0.06 draft 3" in shown
@@ -160,6 +178,63 @@ def test_the_code_can_be_pasted(run, own):
     assert found["code"] in run("prove", "--verifier", own("from_target")).stdout
 
 
+@pytest.mark.usefixtures("small_battery")
+@pytest.mark.parametrize("module", ["own", "token", "not-a-name"])
+@pytest.mark.parametrize("name", ["from_target", "wrong_numpy_code"])
+def test_the_code_needs_the_public_library_and_nothing_unused(run, write, module, name):
+    where = f"{write(f'{module}.py', OWN)}:{name}"
+    (found,) = json.loads(run("prove", "--verifier", where, "--greedy", "--json").stdout)
+    imported = [
+        f"{getattr(node, 'module', '')}.{alias.name}"
+        for node in ast.walk(ast.parse(found["code"]))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    ]
+    expected = ["speculative.Instance", "speculative.temperature"]
+    expected += ["speculative.verify.from_numpy"] * (name == "wrong_numpy_code")
+    expected += [".sys", f"own.{name}"] if module == "own" else [".runpy"]
+    assert sorted(imported) == sorted(expected)
+    for one in imported:
+        assert len(re.findall(rf"\b{one.rpartition('.')[2]}\b", found["code"])) > 1
+    done = subprocess.run(
+        [sys.executable, "-c", found["code"]], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.startswith("Proof(distance ")
+    assert done.stderr == ""
+
+
+@pytest.mark.usefixtures("small_battery")
+def test_the_code_for_a_module_on_the_path(run, write, monkeypatch):
+    monkeypatch.chdir(write("kernels_of_mine.py", OWN).parent)
+    (found,) = json.loads(run("prove", "--verifier", "kernels_of_mine:from_target", "--json").stdout)
+    assert found["code"].startswith(
+        "from speculative import Instance\nfrom kernels_of_mine import from_target\n\ninstance = Instance("
+    )
+
+
+@pytest.mark.usefixtures("small_battery")
+def test_a_certain_flip_of_numpy_code_is_told_by_what_it_did(run, own):
+    """A comparison that can go one way only is no question, so it is not among the answers."""
+    shown = " ".join(run("prove", "--verifier", own("wrong_numpy_code")).stdout.split())
+    assert (
+        "Likeliest way there: the draft is 2 (probability 1/4 = 0.25); a pick gives 1 (probability 0.6). "
+        "That is: draft 2 accepted, bonus 1 drawn."
+    ) in shown
+
+
+@pytest.mark.usefixtures("small_battery")
+def test_a_long_path_is_shown_in_one_piece_and_not_in_the_table(run, tmp_path, monkeypatch):
+    folder = tmp_path / ("a" * 60) / ("b" * 60)
+    folder.mkdir(parents=True)
+    (folder / "own.py").write_text(OWN)
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("prove", "--verifier", f"{folder}/own.py:from_target").stdout
+    assert "\n  own.py:from_target   NOT LOSSLESS" in shown
+    assert f"{folder}/own.py:from_target is" in shown.replace("\n", " ")
+    assert f"sys.path.insert(0, '{folder}')\n" in shown
+
+
+@pytest.mark.usefixtures("small_battery")
 def test_a_lossy_verifier_of_the_users_own(run, own):
     result = run("prove", "--verifier", own("from_target"), "--lossy")
     assert result.exit_code == 0
@@ -179,6 +254,7 @@ def test_a_greedy_verifier_of_the_users_own(run, own):
     exec(compile(found["code"], "pasted", "exec"), {})
 
 
+@pytest.mark.usefixtures("small_battery")
 def test_code_in_float32_needs_a_tolerance(run, own):
     assert run("prove", "--verifier", own("coarse")).exit_code == 1
     assert run("prove", "--verifier", own("coarse"), "--tolerance", "1e-6").exit_code == 0
@@ -200,10 +276,12 @@ def test_a_fault_planted_in_the_table_is_found(run, monkeypatch):
     (found,) = json.loads(result.stdout)
     assert not found["lossless"]
     assert found["claimed_lossless"]
-    assert "verify.VERIFIERS['token'].function" in found["code"]
+    assert found["code"].startswith("from speculative import VERIFIERS, Instance\n\ninstance = Instance(")
+    assert "print(instance.prove(VERIFIERS['token'].function))" in found["code"]
     exec(compile(found["code"], "pasted", "exec"), {})
 
 
+@pytest.mark.usefixtures("small_battery")
 def test_what_own_code_prints_stays_out_of_the_json(run, write):
     source = "print('loaded')\ndef verify(chance, draft, target_probs):\n"
     source += "    print('called')\n    return [chance.pick(target_probs[0])]\n"
@@ -212,6 +290,7 @@ def test_what_own_code_prints_stays_out_of_the_json(run, write):
     assert result.stderr.startswith("loaded\ncalled\n")
 
 
+@pytest.mark.usefixtures("small_battery")
 def test_a_module_on_the_path_and_a_file_named_like_a_standard_one(run, write, monkeypatch):
     file = write("token.py", OWN)
     write("own_kernels.py", "from token import EXACT_TOKEN_TYPES\nfrom helper_of_kernels import right\n")
@@ -232,10 +311,15 @@ def test_the_bar_is_on_standard_error_of_a_terminal(run, monkeypatch):
 
 
 class TestCandidate:
+    @pytest.fixture(autouse=True)
+    def _leave_no_trace(self):
+        with as_found():
+            yield
+
     def test_kinds(self, own):
-        assert not candidate(own("right")).floats
-        assert candidate(own("numpy_code")).floats
-        assert candidate(own("coarse")).floats  # by its annotation
+        assert not candidate(own("right")).numpy
+        assert candidate(own("numpy_code")).numpy
+        assert candidate(own("coarse")).numpy  # by its annotation
         assert isinstance(candidate(own("right")), Candidate)
 
     def test_a_callable_object_and_an_annotated_chance(self, write):
@@ -250,15 +334,14 @@ class TestCandidate:
         with pytest.raises(OwnCodeError, match="write one of right, rounded, from_target"):
             candidate(own("nothing"))
 
-    def test_in_floats_hands_on_float_rows(self):
-        seen = []
-        row = rational(["1/3", "2/3"])
-        in_floats(lambda *given: seen.append(given))("chance", Draft((1,), (row,)), [row, row])
-        ((chance, draft, target_probs),) = seen
-        assert chance == "chance"
-        assert draft.tokens == (1,)
-        assert draft.probs[0].dtype == target_probs.dtype == np.float64
-        assert target_probs.tolist() == [[1 / 3, 2 / 3], [1 / 3, 2 / 3]]
+    def test_only_functions_written_there_are_named(self, write):
+        write("beside.py", "def helper(): pass\n")
+        where = write("kernels.py", "from beside import helper\nfrom math import pi\ndef rule(): pass\n")
+        with pytest.raises(OwnCodeError, match=r"in .*kernels\.py: write one of rule$"):
+            candidate(f"{where}:nope")
+        where = write("empty.py", "from beside import helper\n")
+        with pytest.raises(OwnCodeError, match=r"in .*empty\.py: it defines none$"):
+            candidate(f"{where}:nope")
 
 
 class TestReason:
@@ -270,6 +353,7 @@ class TestReason:
         found = self.of(VERIFIERS["lenient"].function, OVERLAPPING)
         assert found.tokens == (0,)
         assert sum(share for _, share in found.ways) == found.probability > found.target_probability
+        assert found.likeliest == "draft 0 accepted, bonus 1 drawn"
 
     def test_a_bonus_that_is_wrong(self):
         """C3: the bonus from the draft's last row: the first token is right and the second is not."""

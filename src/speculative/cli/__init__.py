@@ -12,7 +12,9 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if str(missing.name).split(".")[0] not in _EXTRA:
             raise
-        sys.stderr.write('speculative: the command needs typer and rich: pip install "speculative[cli]"\n')
+        sys.stderr.write(
+            'speculative: the command needs typer and rich: pip install -e ".[cli]" in a checkout\n'
+        )
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

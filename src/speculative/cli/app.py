@@ -7,10 +7,11 @@ import sys
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from speculative import CannotEnumerateError, ImpureProgramError, TooManyPathsError, __version__
 from speculative.cli import generate, plan, prove
+from speculative.cli.own import as_found
 
 BAD_INPUT, CLOSED_PIPE = 2, 128 + 13
 REFUSALS = (ValueError, CannotEnumerateError, ImpureProgramError, TooManyPathsError)
@@ -22,7 +23,27 @@ A cheap draft model proposes tokens, and the target model verifies several of th
 verifier is lossless, what comes out has exactly the law of the target alone."""
 
 
-class OneLineErrors(TyperGroup):
+class BareFlags:
+    """Parameters whose help names no type where it says nothing: flags and arguments."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, `--help` among them."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # that of a command
+        for one in params:
+            if isinstance(one, TyperArgument) or one.is_flag:
+                one.display_type_rich = _no_type
+        return params
+
+
+def _no_type(ctx: Any) -> None:
+    """Name no type."""
+
+
+class Command(BareFlags, TyperCommand):
+    """One of the commands."""
+
+
+class OneLineErrors(BareFlags, TyperGroup):
     """A group of commands that answers bad input with one line on stderr and exit code 2."""
 
     def main(self, *args: Any, **options: Any) -> Any:
@@ -40,9 +61,10 @@ class OneLineErrors(TyperGroup):
         raise SystemExit(code or 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the arguments name."""
+        """Run the command that the arguments name, and leave the process as it was."""
         try:
-            return super().invoke(ctx)
+            with as_found():
+                return super().invoke(ctx)
         except BrokenPipeError:
             _leave_closed_pipe()
         except REFUSALS as error:
@@ -64,6 +86,11 @@ def _leave_closed_pipe() -> NoReturn:
     raise SystemExit(CLOSED_PIPE)
 
 
+def paragraphs(text: str) -> str:
+    """Join the lines of every paragraph, so that a narrow terminal breaks them once."""
+    return "\n\n".join(" ".join(one.split()) for one in text.split("\n\n"))
+
+
 app = typer.Typer(
     cls=OneLineErrors,
     add_completion=False,
@@ -71,9 +98,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(epilog=generate.EXAMPLES)(generate.generate)
-app.command(epilog=prove.EXAMPLES)(prove.prove)
-app.command(epilog=plan.EXAMPLES)(plan.plan)
+for _function, _examples in (
+    (generate.generate, generate.EXAMPLES),
+    (prove.prove, prove.EXAMPLES),
+    (plan.plan, plan.EXAMPLES),
+):
+    app.command(cls=Command, epilog=paragraphs(_examples))(_function)
 
 
 def _print_version(wanted: bool) -> None:
@@ -88,7 +118,7 @@ Version = Annotated[
 ]
 
 
-@app.callback(invoke_without_command=True, help=HELP)
+@app.callback(invoke_without_command=True, help=paragraphs(HELP))
 def top(context: typer.Context, version: Version = False) -> None:  # noqa: ARG001 - its callback answers
     """Show the help where no command is given."""
     if context.invoked_subcommand is None:

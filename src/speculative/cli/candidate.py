@@ -1,28 +1,27 @@
-"""A verifier of the user's own, made a program that can be proved."""
+"""A verifier or a drafter of the user's own, made a program: one that can be proved, one that can be run."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from speculative.chance import Chance
 from speculative.cli.own import OwnCodeError, load
 from speculative.distribution import Row
-from speculative.draft import Draft
+from speculative.draft import Draft, Drafter
 from speculative.generator import with_generator
+from speculative.oracle import Oracle
+from speculative.verify import from_numpy
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A verifier for `prove`, and whether it is handed rows of float64 because it draws from a Generator."""
+    """A verifier for `prove`, and whether it is numpy code, which is handed rows of float64."""
 
     verify: Callable[..., Any]
-    floats: bool
+    numpy: bool
 
     def __call__(self, chance: Chance, draft: Draft, target_probs: Sequence[Row]) -> Any:
         """Verify a draft."""
@@ -42,7 +41,7 @@ def candidate(where: str) -> Candidate:
     Returns
     -------
     Candidate
-        A function with a Generator is ordinary numpy code: it is handed rows of float64, (V,) and (k+1, V).
+        A function with a Generator is given what `from_numpy` says.
 
     Raises
     ------
@@ -50,19 +49,46 @@ def candidate(where: str) -> Candidate:
         Where there is no such function.
     """
     function = load(where)
-    floats = takes_generator(where, function)
-    return Candidate(in_floats(with_generator(function)) if floats else function, floats)
+    numpy = takes_generator(where, function, "draft", "target_probs")
+    return Candidate(from_numpy(function) if numpy else function, numpy)
 
 
-def takes_generator(where: str, function: Callable[..., Any]) -> bool:
-    """Whether a verifier is written for a numpy Generator, as its first parameter tells."""
+def own_drafter(where: str, target: Oracle) -> Drafter:
+    """Return the drafter that `file.py:function` stands for, over the target's vocabulary.
+
+    Parameters
+    ----------
+    where : str
+        The function takes (chance, context, num_draft_tokens), or (rng, context, num_draft_tokens) with a
+        numpy Generator, and returns a Draft; or it is a Drafter.
+    target : Oracle
+        Whose tokens are drafted.
+
+    Returns
+    -------
+    Drafter
+
+    Raises
+    ------
+    OwnCodeError
+        Where there is no such function.
+    """
+    function = load(where)
+    if isinstance(function, Drafter):
+        return function
+    numpy = takes_generator(where, function, "context", "num_draft_tokens")
+    return Drafter(with_generator(function) if numpy else function, target.vocab_size, target.vocabulary)
+
+
+def takes_generator(where: str, function: Callable[..., Any], second: str, third: str) -> bool:
+    """Whether the first of three parameters is a numpy Generator, as its name or annotation tells."""
     try:
         signature = inspect.signature(function)
-        signature.bind("chance", "draft", "target_probs")
+        signature.bind("chance", second, third)
     except (TypeError, ValueError):  # other arguments, or a builtin that does not tell
         raise OwnCodeError(
-            f"{where} does not take three arguments: write a function of (chance, draft, target_probs), or "
-            "of (rng, draft, target_probs)"
+            f"{where} does not take three arguments: write a function of (chance, {second}, {third}), or "
+            f"of (rng, {second}, {third})"
         ) from None
     first = next(iter(signature.parameters.values()))
     if first.name in ("rng", "generator") or "Generator" in str(first.annotation):
@@ -73,14 +99,3 @@ def takes_generator(where: str, function: Callable[..., Any]) -> bool:
         f"{where}: its first parameter {first.name!r} could be anything: call it chance, or rng for a numpy "
         "Generator"
     )
-
-
-def in_floats(verify: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a verifier that hands on every row as float64, whatever rows it is given."""
-    return partial(_in_floats, verify)
-
-
-def _in_floats(verify: Callable[..., Any], chance: Chance, draft: Draft, target_probs: Sequence[Row]) -> Any:
-    rows = np.array([row.astype(np.float64) for row in target_probs])  # [k+1, V]
-    declared = tuple(row.astype(np.float64) for row in draft.probs)
-    return verify(chance, Draft(draft.tokens, declared), rows)

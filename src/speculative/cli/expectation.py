@@ -54,6 +54,11 @@ ACCEPTANCE: dict[str, Callable[[Row, Row], Number]] = {
 """By verifier: the probability that a draft drawn from a row is accepted, given the target's row."""
 
 
+def acceptance(verifier: str, target: Row, draft: Row) -> Number:
+    """Return what `ACCEPTANCE` gives, and 1 where rounding has summed it to a little more."""
+    return min(ACCEPTANCE[verifier](target, draft), 1)
+
+
 def recorded(drafter: Drafter, drafts: dict[int, Draft]) -> Drafter:
     """Return the same drafter, which leaves each draft in `drafts` under the length of its context."""
 
@@ -90,7 +95,7 @@ def compare(
 
     Notes
     -----
-    Given what came before it, the draft at a position is accepted with the probability a that `ACCEPTANCE`
+    Given what came before it, the draft at a position is accepted with the probability a that `acceptance`
     gives. So the accepted drafts less the sum of all a are a martingale: whenever the run ends, its mean is 0
     and its variance the mean of the sum of a(1 - a).
     """
@@ -104,7 +109,7 @@ def compare(
                 accepted.append(0)
             draft = drafts[len(context)]
             row = target(context + draft.tokens[:position])
-            chances[position].append(float(ACCEPTANCE[verifier](row, draft.probs[position])))
+            chances[position].append(float(acceptance(verifier, row, draft.probs[position])))
             accepted[position] += one.accepted > position
         context += one.tokens
     by_position = [_comparison(count, some, len(some)) for count, some in zip(accepted, chances, strict=True)]

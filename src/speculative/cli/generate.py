@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import typer
 
 from speculative import show
 from speculative.chance import sample
 from speculative.cli import options
+from speculative.cli.candidate import own_drafter
 from speculative.cli.expectation import compare, recorded
 from speculative.cli.models import BUNDLED, NGRAM, Pair, encode_prompt, make_pair, read_text
 from speculative.cost import speedup_from_tokens
@@ -25,7 +27,8 @@ from speculative.verify import VERIFIERS
 BUNDLED_PROMPT = "MACBETH:\n"
 LONGEST_PROMPT = 60  # characters of a text's first line
 LONGEST_MATCH = 8  # characters that prompt lookup compares
-ASSUMED_COST = {"model": 0.1, "lookup": 0.0}  # of a draft pass, for what the rounds would be worth
+ASSUMED_COST = {"lookup": 0.0}  # of a draft pass, for what the rounds would be worth
+COST_OF_A_MODEL = 0.1
 EXPECTED = (
     "expected: by the exact formula, the probability that a draft is accepted given its context, from both "
     "models' laws, averaged over the contexts this run reached (unbiased); ±: one standard error of the "
@@ -37,7 +40,7 @@ speculative generate
 
 speculative generate "LADY MACBETH:" --tokens 500 --seed 7
 
-speculative generate --verifier match --draft-tokens 6 --temperature 1 --top-p 0.9
+speculative generate --verifier match --draft-tokens 6 --top-p 0.9
 
 speculative generate "Once " --text my.txt --drafter lookup
 
@@ -68,6 +71,7 @@ class Outcome(NamedTuple):
 
 
 def generate(
+    called: typer.Context,
     prompt: options.Prompt = None,
     *,
     tokens: options.Tokens = 400,
@@ -88,15 +92,20 @@ def generate(
 ) -> None:
     """Generate text and show where every token comes from: an accepted draft, a residual or a bonus."""
     options.one_of("--verifier", verifier, VERIFIERS)
-    options.one_of("--drafter", drafter, DRAFTERS)
+    if ":" not in drafter:
+        options.one_of("--drafter", drafter, DRAFTERS, ", or file.py:function for one of your own")
+    if drafter != "model":
+        options.refuse(called, "--drafter model", "draft_order")
+    if model != NGRAM:
+        options.refuse(called, f"--model {NGRAM}", "target_order")
     warp = options.warp_of(temperature, top_k, top_p, min_p)
     body = read_text(text)
     characters = Characters.of(body)
     context = encode_prompt(default_prompt(text, body) if prompt is None else prompt, characters)
     if seed is None:
         seed = int(np.random.default_rng().integers(10**6))
-    with options.only_json(as_json), options.blamed(model):
-        orders = target_order, draft_order
+    with options.only_json(as_json), options.blamed(model, drafter):
+        orders = target_order, draft_order if drafter == "model" else None
         pair = make_pair(body, characters, warp, source=text, model=model, orders=orders)
         settings = Settings(pair, context, verifier, drafter, tokens, draft_tokens, seed)
         outcome = run(settings) if as_json else run_before_reader(settings, show.terminal(no_color=no_color))
@@ -110,10 +119,13 @@ def default_prompt(source: str, text: str) -> str:
 
 
 def make_drafter(settings: Settings) -> Drafter:
-    """Return the drafter of that name."""
-    draft, make = settings.pair.draft, DRAFTERS[settings.drafter].function
-    if settings.drafter == "lookup":
-        return make(draft.vocab_size, max_match=LONGEST_MATCH, vocabulary=draft.vocabulary)
+    """Return the drafter of that name, or the user's own."""
+    target, draft, name = settings.pair.target, settings.pair.draft, settings.drafter
+    if ":" in name:
+        return own_drafter(name, target)
+    make = DRAFTERS[name].function
+    if draft is None:
+        return make(target.vocab_size, max_match=LONGEST_MATCH, vocabulary=target.vocabulary)
     return make(draft)
 
 
@@ -152,7 +164,7 @@ def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
     """Generate and print round by round, then the figures."""
     decode = settings.pair.characters.decode
     transcript = show.Transcript(console)
-    console.print(show.plain(title(settings), "dim"))
+    console.paragraph(title(settings), "dim")
     transcript.legend()
     console.print()
     transcript.write(decode(settings.context), "prompt")
@@ -164,16 +176,16 @@ def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
     outcome = run(settings, tell)
     transcript.end()
     console.print(show.figures_table(outcome.tokens_per_pass, outcome.accepted))
-    console.print(show.plain(EXPECTED, "dim"))
-    console.print(show.plain(time_line(settings, outcome), "dim"))
+    console.paragraph(EXPECTED, "dim")
+    console.paragraph(time_line(settings, outcome), "dim")
     return outcome
 
 
 def title(settings: Settings) -> str:
     """Say in one line what is run."""
-    lookup = " by lookup" * (settings.drafter == "lookup")
+    by = "" if settings.drafter == "model" else f" by {settings.drafter}"
     return (
-        f"{settings.pair.description}; {settings.num_draft_tokens} drafts a round{lookup}, "
+        f"{settings.pair.description}; {settings.num_draft_tokens} drafts a round{by}, "
         f"{settings.verifier} verification, seed {settings.seed}"
     )
 
@@ -185,7 +197,7 @@ def time_line(settings: Settings, outcome: Outcome) -> str:
         verdict = f"{outcome.seconds_alone / outcome.seconds:.2f} times as fast"
     else:
         verdict = "with a target this quick, drafting saves passes and no time"
-    cost = ASSUMED_COST[settings.drafter]
+    cost = ASSUMED_COST.get(settings.drafter, COST_OF_A_MODEL)
     worth = speedup_from_tokens(outcome.tokens_per_pass.measured, settings.num_draft_tokens, cost)
     return (
         f"time: {settings.pair.seconds:.2f} s for the models, {outcome.seconds:.2f} s for {tokens} tokens, "

@@ -20,7 +20,8 @@ class Pair(NamedTuple):
     """A target and a draft over the characters of a text, both warped."""
 
     target: Oracle
-    draft: Oracle
+    draft: Oracle | None
+    """None where no model drafts."""
     characters: Characters
     description: str
     seconds: float
@@ -47,23 +48,28 @@ def read_text(source: str) -> str:
 
 
 def make_pair(
-    text: str, characters: Characters, warp: Warp, *, source: str, model: str, orders: tuple[int, int]
+    text: str, characters: Characters, warp: Warp, *, source: str, model: str, orders: tuple[int, int | None]
 ) -> Pair:
-    """Fit the draft, and the target unless it is the user's own, on a text; the first order is its."""
+    """Fit the draft, where it has an order, and the target, unless it is the user's own, on a text.
+
+    The orders are the target's and the draft's.
+    """
     start = time.perf_counter()
     vocabulary = characters.vocabulary
     fit = partial(fit_ngram, characters.encode(text), vocab_size=len(vocabulary), vocabulary=vocabulary)
-    draft = fit(order=orders[1])
+    draft = None if orders[1] is None else fit(order=orders[1])
     target = fit(order=orders[0]) if model == NGRAM else own_model(model, vocabulary)
-    check_vocabulary(target, draft)
+    if draft is not None:
+        check_vocabulary(target, draft)
     name = f"{orders[0]}-gram" if model == NGRAM else model
+    drafted = "" if draft is None else f", draft {orders[1]}-gram"
     where = "the bundled text" if source == BUNDLED else source
     return Pair(
         target=warp(target),
-        draft=warp(draft),
+        draft=None if draft is None else warp(draft),
         characters=characters,
         description=(
-            f"target {name}, draft {orders[1]}-gram, fitted on {where} ({len(text):,} characters), "
+            f"target {name}{drafted}, fitted on {where} ({len(text):,} characters), "
             f"{warp.name.removeprefix('compose(').removesuffix(')')}"
         ),
         seconds=time.perf_counter() - start,

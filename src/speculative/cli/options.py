@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -39,26 +40,52 @@ def whole(low: int, high: int | None = None) -> Callable[[Any], int]:
     return parse
 
 
-def real(example: str) -> Callable[[Any], float]:
-    """Return a parser of numbers, with an example of one; the library checks their range."""
+def real(example: str, allowed: str, holds: Callable[[float], bool]) -> Callable[[Any], float]:
+    """Return a parser of numbers, with an example of one and the range in words."""
 
     def parse(text: Any) -> float:
         try:
-            return float(text)
+            value = float(text)
         except ValueError:
             raise typer.BadParameter(f"{text!r} is not a number; write one, such as {example}") from None
+        if not holds(value):
+            raise typer.BadParameter(f"{value:g} is out of range; write a number {allowed}")
+        return value
 
     return parse
 
 
-def one_of(what: str, name: str, known: Iterable[str]) -> str:
+def share(example: str) -> Callable[[Any], float]:
+    """Return a parser of numbers from 0 to 1."""
+    return real(example, "from 0 to 1", lambda value: 0 <= value <= 1)
+
+
+def positive(example: str) -> Callable[[Any], float]:
+    """Return a parser of finite numbers above 0."""
+    return real(example, "above 0", lambda value: 0 < value < math.inf)
+
+
+def at_least_0(example: str) -> Callable[[Any], float]:
+    """Return a parser of finite numbers that are not negative."""
+    return real(example, "of 0 or more", lambda value: 0 <= value < math.inf)
+
+
+def one_of(what: str, name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Return `name` where it is known; otherwise refuse it and name those that are."""
     names = list(known)
     if name in names:
         return name
     close = get_close_matches(name, names, 1)
     meant = f"did you mean {close[0]}? " if close else ""
-    raise ValueError(f"{what} {name!r} is unknown: {meant}write one of {', '.join(names)}")
+    raise ValueError(f"{what} {name!r} is unknown: {meant}write one of {', '.join(names)}{otherwise}")
+
+
+def refuse(called: typer.Context, needed: str, *names: str) -> None:
+    """Refuse options that would be ignored, where they were given: they need another one."""
+    for name in names:
+        source = called.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ValueError(f"--{name.replace('_', '-')} needs {needed}")
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
@@ -77,7 +104,13 @@ DraftTokens = Annotated[
 VerifierName = Annotated[str, typer.Option(metavar="NAME", help=f"One of {', '.join(VERIFIERS)}.")]
 DrafterName = Annotated[
     str,
-    typer.Option(metavar="NAME", help=f"One of {', '.join(DRAFTERS)}: lookup copies from the text so far."),
+    typer.Option(
+        metavar="NAME",
+        help=(
+            f"One of {', '.join(DRAFTERS)}: lookup copies from the text so far; or file.py:function, a "
+            "function of (chance, context, num_draft_tokens) that returns a Draft."
+        ),
+    ),
 ]
 Seed = Annotated[
     int | None, typer.Option(parser=whole(0), metavar="N", help="Repeat the run with this seed.")
@@ -104,7 +137,7 @@ DraftOrder = Annotated[
 Temperature = Annotated[
     float,
     typer.Option(
-        parser=real("0.7"), metavar="T", help="0 is greedy; 1 changes nothing.", rich_help_panel=WARP
+        parser=at_least_0("0.7"), metavar="T", help="0 is greedy; 1 changes nothing.", rich_help_panel=WARP
     ),
 ]
 TopK = Annotated[
@@ -114,44 +147,57 @@ TopK = Annotated[
 TopP = Annotated[
     float | None,
     typer.Option(
-        parser=real("0.9"), metavar="P", help="Keep the likeliest tokens of mass P.", rich_help_panel=WARP
+        parser=real("0.9", "above 0 and at most 1", lambda value: 0 < value <= 1),
+        metavar="P",
+        help="Keep the likeliest tokens of mass P.",
+        rich_help_panel=WARP,
     ),
 ]
 MinP = Annotated[
     float | None,
     typer.Option(
-        parser=real("0.05"), metavar="P", help="Keep those of P times the largest mass.", rich_help_panel=WARP
+        parser=share("0.05"),
+        metavar="P",
+        help="Keep those of P times the largest mass.",
+        rich_help_panel=WARP,
     ),
 ]
 
 # prove
 VerifierNames = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[VERIFIER]...", help=f"Some of {', '.join(VERIFIERS)}; all by default."),
+    typer.Argument(metavar="VERIFIER", help=f"Some of {', '.join(VERIFIERS)}; all by default."),
 ]
 OwnVerifier = Annotated[
     str | None,
-    typer.Option("--verifier", metavar="WHERE", help="One of your own: file.py:function or module:function."),
+    typer.Option(
+        "--verifier",
+        metavar="WHERE",
+        help=(
+            "One of your own: file.py:function or module:function. It is called with 0 drafts too, when "
+            "draft.probs is empty."
+        ),
+    ),
 ]
 Lossy = Annotated[bool, typer.Option("--lossy", help="Yours is not meant to be lossless.")]
 Greedy = Annotated[bool, typer.Option("--greedy", help="Yours is meant for temperature 0.")]
 Tolerance = Annotated[
     float | None,
     typer.Option(
-        parser=real("1e-6"),
+        parser=share("1e-6"),
         metavar="X",
         help="A distance of yours that counts as none. By default 0; for code in floats 2^-40.",
     ),
 ]
 MaxPaths = Annotated[
-    int, typer.Option(parser=whole(1), metavar="N", help="Give up beyond so many paths an instance.")
+    int, typer.Option(parser=whole(1), metavar="N", help="Give up beyond so many paths in a round.")
 ]
 
 # plan
 Alpha = Annotated[
     float | None,
     typer.Option(
-        parser=real(".8"), metavar="A", help="Probability that a draft is accepted, at every position."
+        parser=share(".8"), metavar="A", help="Probability that a draft is accepted, at every position."
     ),
 ]
 MeasuredText = Annotated[
@@ -163,7 +209,7 @@ MeasuredText = Annotated[
     ),
 ]
 Cost = Annotated[
-    float, typer.Option(parser=real(".1"), metavar="C", help="Time of a draft pass in target passes.")
+    float, typer.Option(parser=at_least_0(".1"), metavar="C", help="Time of a draft pass in target passes.")
 ]
 MaxDraftTokens = Annotated[
     int, typer.Option(parser=whole(1, 64), metavar="K", help="Longest draft considered.")
@@ -184,10 +230,16 @@ HardwareName = Annotated[
 ]
 Parameters = Annotated[
     float,
-    typer.Option(parser=real("8e9"), metavar="N", help="Weights of the target.", rich_help_panel=ROOFLINE),
+    typer.Option(
+        parser=positive("8e9"),
+        metavar="N",
+        show_default=False,
+        help="Weights of the target; 8e9 by default.",
+        rich_help_panel=ROOFLINE,
+    ),
 ]
 BytesPerParameter = Annotated[
-    float, typer.Option(parser=real("2"), metavar="B", help="2 for 16 bits.", rich_help_panel=ROOFLINE)
+    float, typer.Option(parser=positive("2"), metavar="B", help="2 for 16 bits.", rich_help_panel=ROOFLINE)
 ]
 ContextTokens = Annotated[
     int, typer.Option(parser=whole(0), metavar="N", help="Tokens of context.", rich_help_panel=ROOFLINE)
@@ -195,9 +247,10 @@ ContextTokens = Annotated[
 CacheBytes = Annotated[
     float,
     typer.Option(
-        parser=real("131072"),
+        parser=at_least_0("131072"),
         metavar="B",
-        help="Bytes of keys and values per token of context.",
+        show_default=False,
+        help="Bytes of keys and values per token of context; 131072 by default.",
         rich_help_panel=ROOFLINE,
     ),
 ]
@@ -219,8 +272,7 @@ def only_json(wanted: bool) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def blamed(model: str) -> Iterator[None]:
-    """Name the user's own model in whatever is raised, where there is one."""
-    with blaming(model) if ":" in model else nullcontext():
-        yield
+def blamed(*names: str) -> AbstractContextManager[None]:
+    """Name code of the user's own, which has a colon in its name, in whatever is raised."""
+    own = [name for name in names if ":" in name]
+    return blaming(*own) if own else nullcontext()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import typer
+
 from speculative import show
 from speculative.cli import options
 from speculative.cli.models import NGRAM, make_pair, read_text
@@ -28,12 +30,15 @@ speculative plan --alpha .8 --cost .1
 
 speculative plan --alpha .8 --cost .1 --plot speedup.png
 
-speculative plan --alpha .8 --cost .1 --batch --parameters 70e9 --hardware A100
+speculative plan --alpha .8 --batch --parameters 70e9 --hardware A100
 
 speculative plan --text bundled --target-order 10 --draft-order 5 --cost .1"""
+OF_TEXT = "model", "target_order", "draft_order", "positions", "temperature", "top_k", "top_p", "min_p"
+OF_BATCH = "hardware", "parameters", "bytes_per_parameter", "context", "cache_bytes"
 
 
 def plan(
+    called: typer.Context,
     *,
     alpha: options.Alpha = None,
     text: options.MeasuredText = None,
@@ -60,6 +65,12 @@ def plan(
     """Tell what speculation brings by draft length, from an acceptance and a cost or from two models."""
     if (alpha is None) == (text is None):
         raise ValueError("give either --alpha or --text: write --alpha .8, or --text bundled")
+    if text is None:
+        options.refuse(called, "--text", *OF_TEXT)
+    if not batch:
+        options.refuse(called, "--batch", *OF_BATCH)
+    if not context:
+        options.refuse(called, "--context", "cache_bytes")
     if plot is not None:
         check_suffix(plot)
     size = Model(parameters, bytes_per_parameter, cache_bytes)
@@ -85,24 +96,26 @@ def plan(
     if plot is not None:
         save(plot, made, machine)
     if as_json:
-        print(json.dumps(as_data(made, machine), indent=2))
+        print(json.dumps({**as_data(made, machine), "plot": plot}, indent=2))
     else:
-        report(made, machine, show.terminal(no_color=no_color))
+        report(made, machine, plot, show.terminal(no_color=no_color))
 
 
-def report(plan: Plan, machine: Machine | None, console: show.Terminal) -> None:
-    """Print the tables and what follows from them."""
+def report(plan: Plan, machine: Machine | None, plot: str | None, console: show.Terminal) -> None:
+    """Print the tables, what follows from them, and where the picture was saved."""
     if plan.measured is not None:
-        console.print(show.plain(text_line(plan, plan.measured), "dim"))
+        console.paragraph(text_line(plan, plan.measured), "dim")
     console.print(show.length_table(plan.lengths, plan.best))
     for line in conclusions(plan):
-        console.print(show.plain(line))
+        console.paragraph(line)
     if machine is not None:
         batches, end = batches_for(plan, machine)
         console.print()
-        console.print(show.plain(machine_line(machine), "dim"))
+        console.paragraph(machine_line(machine), "dim")
         console.print(show.batch_table(batches, plan.best or 1))
-        console.print(show.plain(end_line(plan, end)))
+        console.paragraph(end_line(plan, end))
+    if plot is not None:
+        console.paragraph(f"Saved {plot}.")
 
 
 def text_line(plan: Plan, measured: TextAcceptance) -> str:
@@ -112,7 +125,7 @@ def text_line(plan: Plan, measured: TextAcceptance) -> str:
         f"{plan.models}. Measured at {measured.positions:,} contexts of the last part of the text, which "
         "they were not fitted on: the acceptance of the first draft, 1 - TV of the two laws, is exact at "
         "each; that of further drafts is estimated without bias from one drafted path each. In brackets: "
-        f"95 % intervals for more text of the kind. {len(plan.lengths)} drafts make "
+        f"95-percent intervals for more text of the kind. {len(plan.lengths)} drafts make "
         f"{measured.tokens_per_round} tokens per round; the formula makes it {by_formula} from the first "
         "draft's acceptance."
     )

@@ -69,6 +69,7 @@ def plan_by_formula(acceptance: Number, cost: Number, longest: int) -> Plan:
 
 def plan_on_text(pair: Pair, held_out: str, cost: Number, longest: int, window: int) -> Plan:
     """Plan for two models at the contexts of a text; each sees the last `window` characters."""
+    assert pair.draft is not None
     tokens = pair.characters.encode(held_out)
     measured = acceptance_on_text(
         cached(pair.target), cached(pair.draft), tokens, longest, start=window, window=window, paths=1, rng=0

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 import typer
 
-from speculative import show
-from speculative._numbers import number
-from speculative.battery import BATTERY
-from speculative.cli import options
-from speculative.cli.candidate import candidate, in_floats
+from speculative import TooManyPathsError, show
+from speculative.battery import BATTERY, Instance
+from speculative.chance import sample
+from speculative.cli import options, snippet
+from speculative.cli.candidate import candidate
 from speculative.cli.own import blaming
 from speculative.cli.reason import reason
+from speculative.proof import Proof
 from speculative.show import Examined
-from speculative.verify import VERIFIERS, Verifier
+from speculative.verify import VERIFIERS, Verifier, from_numpy
 from speculative.warp import Warp, temperature
 
 FAILED = 1
@@ -25,10 +27,11 @@ WIDE = 100  # columns in which there is room for the papers
 ROUNDING = Fraction(1, 2**40)  # more than float64 can be off on the battery, less than any fault
 MEANING = (
     f"{len(BATTERY)} instances. On each the law of the tokens of one or two rounds, continued by the target, "
-    "is computed over every path, in fractions, and compared with the target's own law; distances are total "
+    "is computed over every path, {how}, and compared with the target's own law; distances are total "
     "variation, the largest of all."
 )
 IN_FLOAT64 = " In float64: the law of the same code on float64 uniforms and rows."
+NO_DRAFTS = "; no token is drafted there: k can be 0, and draft.tokens and draft.probs are then empty"
 EXAMPLES = """[bold]Examples[/bold]
 
 speculative prove
@@ -42,27 +45,30 @@ speculative prove --verifier mypackage.kernels:verify --lossy --json
 [bold]A verifier of your own[/bold]
 
 A function of (chance, draft, target_probs), which asks chance.flip(p) and chance.pick(weights); or numpy code
-as it stands, (rng, draft, target_probs), which draws from a numpy Generator. draft.tokens holds k tokens,
-draft.probs the row each was drawn from, target_probs the target's k + 1 rows. It returns the tokens it emits,
-or a Verdict."""
+as it stands, (rng, draft, target_probs), which draws from a numpy Generator and is given rows of float64.
+draft.tokens holds k tokens, draft.probs the row each was drawn from, target_probs the target's k + 1 rows; k
+can be 0. It returns the tokens it emits, or a Verdict."""
 Advance = Callable[[str], None]
 
 
 def prove(
+    called: typer.Context,
     verifiers: options.VerifierNames = None,
     *,
     verifier: options.OwnVerifier = None,
     lossy: options.Lossy = False,
     greedy: options.Greedy = False,
     tolerance: options.Tolerance = None,
-    max_paths: options.MaxPaths = 1_000_000,
+    max_paths: options.MaxPaths = 200_000,
     as_json: options.Json = False,
     no_color: options.NoColor = False,
 ) -> None:
     """Compare the exact law of what verifiers emit with the target's. Exit code 1: not lossless."""
+    if not verifier:
+        options.refuse(called, "--verifier", "lossy", "greedy", "tolerance")
     names = verifiers or ([] if verifier else list(VERIFIERS))
     entries = {name: VERIFIERS[options.one_of("verifier", name, VERIFIERS)] for name in names}
-    allowed = None if tolerance is None else Fraction(number("--tolerance", tolerance, 0, 1))
+    allowed = None if tolerance is None else Fraction(tolerance)
     steps = len(BATTERY) * (2 * len(entries) + bool(verifier))
     with options.only_json(as_json), show.progress(steps) as advance:
         examined = [examine(name, entry, max_paths, advance) for name, entry in entries.items()]
@@ -78,22 +84,37 @@ def prove(
         raise typer.Exit(FAILED)
 
 
+def proved(instance: Instance, verify: Callable[..., Any], **more: Any) -> Proof:
+    """Prove a verifier on an instance; where it has too many paths, name the option."""
+    try:
+        return instance.prove(verify, **more)
+    except TooManyPathsError as error:
+        raise ValueError(
+            f"more than {error.args[0]} paths: ask fewer questions, or raise --max-paths"
+        ) from None
+
+
 def examine(name: str, entry: Verifier, max_paths: int, advance: Advance) -> Examined:
     """Prove a verifier of the table on the battery: exactly, and its float64 code where it is lossless."""
     proofs, rounding = [], Fraction(0)
-    options: dict[str, Any] = {"warp": entry.target_warp, "max_paths": max_paths}
+    more: dict[str, Any] = {"warp": entry.target_warp, "max_paths": max_paths}
+    in_float64 = from_numpy(partial(_sampled, entry.function))
     for instance in BATTERY:
-        proofs.append((instance, instance.prove(entry.function, **options)))
+        proofs.append((instance, proved(instance, entry.function, **more)))
         advance(name)
         if entry.lossless:
-            floats = instance.prove(in_floats(entry.function), arithmetic="float64", **options)
-            rounding = max(rounding, floats.distance)
+            rounding = max(rounding, proved(instance, in_float64, **more).distance)
         advance(name)
     under = entry.target_warp.name if entry.target_warp else ""
     found = Examined(name, entry.paper, entry.lossless, tuple(proofs), Fraction(0), under)
-    again = f"verify.VERIFIERS[{name!r}].function, warp=verify.VERIFIERS[{name!r}].target_warp"
-    found = explained(found, entry.function, entry.target_warp, again)
+    found = explained(found, entry.function, entry.target_warp)
+    if found.reason is not None:
+        found = found._replace(code=snippet.of_table(found.failures[0][0], name))
     return found._replace(rounding=rounding) if entry.lossless else found
+
+
+def _sampled(verify: Callable[..., Any], rng: Any, *given: Any) -> Any:
+    return sample(verify, *given, rng=rng)
 
 
 class Claim(NamedTuple):
@@ -108,43 +129,52 @@ def examine_own(where: str, claim: Claim, max_paths: int, advance: Advance) -> E
     """Prove a verifier of the user's own on the battery."""
     verify, proofs = candidate(where), []
     for instance in BATTERY:
-        with blaming(where, f", proved on {instance.name!r}"):
-            proofs.append((instance, instance.prove(verify, warp=claim.warp, max_paths=max_paths)))
+        hint = "" if instance.num_draft_tokens else NO_DRAFTS
+        with blaming(where, doing=f", proved on {instance.name!r}", hint=hint):
+            proofs.append((instance, proved(instance, verify, warp=claim.warp, max_paths=max_paths)))
         advance(where)
-    rational = all(proof.exact for _, proof in proofs) and not verify.floats
-    tolerance = (Fraction(0) if rational else ROUNDING) if claim.tolerance is None else claim.tolerance
+    floats = verify.numpy or not all(proof.exact for _, proof in proofs)
+    tolerance = (ROUNDING if floats else Fraction(0)) if claim.tolerance is None else claim.tolerance
     under = claim.warp.name if claim.warp else ""
-    found = Examined(where, "your own", claim.lossless, tuple(proofs), tolerance, under)
-    again = f"candidate({where!r}){f', warp={under}' if under else ''}"
-    imports = "from speculative import temperature\n" if under else ""
-    imports += "from speculative.cli.candidate import candidate\n"
-    return explained(found, verify, claim.warp, again, imports)
+    found = Examined(where, "your own", claim.lossless, tuple(proofs), tolerance, under, floats)
+    with blaming(where):
+        found = explained(found, verify, claim.warp)
+    if found.reason is None:
+        return found
+    code = snippet.of_own(found.failures[0][0], where, numpy=verify.numpy, under=under)
+    return found._replace(code=code)
 
 
-def explained(
-    found: Examined, verify: Callable[..., Any], warp: Warp | None, again: str, imports: str = ""
-) -> Examined:
-    """Add why a claim fails, and code that shows it: what it imports, and how it calls `Instance.prove`."""
+def explained(found: Examined, verify: Callable[..., Any], warp: Warp | None) -> Examined:
+    """Add why a claim fails, where it does."""
     if not (found.claimed and found.failures):
         return found
     instance, proof = found.failures[0]
     reference = instance.target if warp is None else warp(instance.target)
-    return found._replace(
-        reason=reason(instance, proof, verify, reference), code=imports + instance.code(again)
-    )
+    return found._replace(reason=reason(instance, proof, verify, reference))
 
 
 def report(examined: list[Examined], failed: list[Examined], console: show.Terminal) -> None:
     """Print the table, and how a claim fails where one does."""
     console.print(show.proof_table(examined, papers=console.width >= WIDE))
-    in_float64 = IN_FLOAT64 if any(one.rounding is not None for one in examined) else ""
-    under = "".join(f" {one.name} reproduces the target at {one.under}." for one in examined if one.under)
-    console.print(show.plain(MEANING + in_float64 + under, "dim"))
+    console.paragraph(meaning(examined), "dim")
     for one in failed:
         console.print()
-        console.print(show.plain(show.failure_report(one)))
+        for line in show.failure_report(one).splitlines():
+            console.paragraph(line)
         console.print("\nTo see it again, paste:\n")
         console.print(show.plain(one.code or ""), soft_wrap=True)
+
+
+def meaning(examined: list[Examined]) -> str:
+    """Say what was computed."""
+    in_floats = [one.name for one in examined if one.floats]
+    how = f"as the code of {in_floats[0]} computes it" if in_floats else "in fractions"
+    if len(examined) > len(in_floats) > 0:
+        how = f"in fractions except where {in_floats[0]} computes in floats"
+    in_float64 = IN_FLOAT64 if any(one.rounding is not None for one in examined) else ""
+    under = "".join(f" {one.name} reproduces the target at {one.under}." for one in examined if one.under)
+    return MEANING.format(how=how) + in_float64 + under
 
 
 def as_data(one: Examined) -> dict[str, Any]:

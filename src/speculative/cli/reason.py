@@ -27,6 +27,7 @@ def reason(instance: Instance, proof: Proof, verify: Callable[..., Any], referen
     wanted = {start: math.prod(reference(start[:i])[x] for i, x in enumerate(start)) for start in beginnings}
     shortest = next(start for start in beginnings if made[start] > wanted[start])
     ways: Counter[str] = Counter()
+    likeliest = ""
     for path in paths(
         speculate,
         instance.target,
@@ -36,7 +37,9 @@ def reason(instance: Instance, proof: Proof, verify: Callable[..., Any], referen
     ):
         if _begins(path.outcome.tokens, shortest):
             ways[_way(path, shortest)] += path.probability
-    return Reason(shortest, made[shortest], wanted[shortest], ways.most_common())
+        if path.answers == proof.worst.path:
+            likeliest = _way(path, worst)
+    return Reason(shortest, made[shortest], wanted[shortest], ways.most_common(), likeliest)
 
 
 def _begins(tokens: Context, start: Context) -> bool:

@@ -6,7 +6,9 @@ Functions return rich renderables or print to a console they are given; none com
 try:
     import rich  # noqa: F401 - only to say what to install
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError('show needs rich: pip install "speculative[cli]"', name="rich") from error
+    raise ModuleNotFoundError(
+        'show needs rich: pip install -e ".[cli]" in a checkout', name="rich"
+    ) from error
 
 from speculative.show.console import Terminal, exact, plain, progress, table, terminal
 from speculative.show.costs import Batch, Length, batch_table, length_table

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
+from textwrap import wrap
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -23,6 +24,11 @@ class Terminal(Console):
     def on_broken_pipe(self) -> None:
         """Raise BrokenPipeError, where rich would end the process."""
         raise BrokenPipeError
+
+    def paragraph(self, text: str, style: str = "") -> None:
+        """Print text as it stands, wrapped between words only: a long path stays in one piece."""
+        lines = wrap(text, self.width, break_long_words=False, break_on_hyphens=False)
+        self.print(Text("\n".join(lines), style=style), soft_wrap=True)
 
     @property
     def colourful(self) -> bool:

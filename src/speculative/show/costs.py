@@ -11,7 +11,7 @@ from speculative.chance import Number
 from speculative.measure import Estimate
 from speculative.show.console import table
 
-BEST = "<- best"
+BEST = "best"
 
 
 class Length(NamedTuple):
@@ -38,9 +38,10 @@ class Batch(NamedTuple):
 def length_table(lengths: Sequence[Length], best: int) -> Table:
     """Return the table of draft lengths, the best one marked."""
     measured = any(one.acceptance is not None for one in lengths)
-    by_position = ["accepted at k, if reached"] * measured
+    by_position = ["accepted at k,\nif reached"] * measured
     made = table("drafts k", *by_position, "tokens per round", "speedup", "pays below cost", "")
     made.columns[-1].justify = "left"
+    made.columns[1].no_wrap = measured  # intervals
     for one in lengths:
         accepted = [str(one.acceptance)] * measured
         figures = [f"{float(x):.3f}" for x in (one.tokens_per_round, one.speedup, one.break_even_cost)]

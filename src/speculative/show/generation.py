@@ -22,6 +22,7 @@ MEANINGS = {
     "residual": "residual: after a rejection",
     "bonus": "bonus: all drafts accepted",
 }
+ONE_A_PASS = "Every residual and every bonus is the last token of one target pass."
 
 
 class Comparison(NamedTuple):
@@ -40,20 +41,19 @@ class Transcript:
     def __init__(self, console: Terminal) -> None:
         self._console = console
         self._newline = "↵" if console.encoding.startswith("utf") else "\\n"
-        self._open = ""  # the mark that closes what was printed last
 
     def legend(self) -> None:
-        """Print one line that says what the colours or marks mean."""
+        """Print what the colours or marks mean."""
         for place, (origin, meaning) in enumerate(MEANINGS.items()):
             self.write("   " * (place > 0), "accepted")
             self.write(meaning, origin)
         self.end()
+        self._console.paragraph(ONE_A_PASS, "dim")
 
     def write(self, text: str, origin: str) -> None:
         """Print a piece of text without ending the line; the origins are the keys of `STYLES`.
 
-        A token that is a line break is shown before the break. Pieces of one origin that follow each other
-        share their marks.
+        A token that is a line break is shown before the break.
         """
         if not text:
             return
@@ -62,15 +62,12 @@ class Transcript:
         breaks = "\n" * text.count("\n") if before else ""
         if self._console.colourful:
             self._print(Text.assemble((shown, STYLES[origin]), breaks))
-            return
-        begin = "" if self._open == after else self._open + before
-        self._open = "" if breaks else after
-        self._print(Text(f"{begin}{shown}{after if breaks else ''}{breaks}"))
+        else:
+            self._print(Text(f"{before}{shown}{after}{breaks}"))
 
     def end(self) -> None:
         """End the line."""
-        self._print(Text(f"{self._open}\n"))
-        self._open = ""
+        self._print(Text("\n"))
 
     def _print(self, text: Text) -> None:
         self._console.print(text, end="", soft_wrap=True)

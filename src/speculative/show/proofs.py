@@ -27,6 +27,8 @@ class Reason(NamedTuple):
     target_probability: Number
     ways: list[tuple[str, Number]]
     """In words, with their probabilities."""
+    likeliest: str
+    """In words, the likeliest way to the tokens that are over-produced by the most."""
 
 
 class Examined(NamedTuple):
@@ -41,6 +43,8 @@ class Examined(NamedTuple):
     """The distance that still counts as none: above 0 for code in floats only."""
     under: str = ""
     """The warp whose law is reproduced, where it is not the target as it stands."""
+    floats: bool = False
+    """Whether its own code computes in floats."""
     rounding: Fraction | None = None
     """Largest distance of the float64 code from the target, where that was computed."""
     reason: Reason | None = None
@@ -83,9 +87,14 @@ def proof_table(examined: Sequence[Examined], *, papers: bool = True) -> Table:
         floats = ["" if one.rounding is None else in_units(one.rounding)] * with_floats
         tokens = f"{one.tokens_per_target_pass:.3f}"
         made.add_row(
-            one.name, Text(found, style), Text(distance, style), tokens, *floats, *[one.paper] * papers
+            short(one.name), Text(found, style), Text(distance, style), tokens, *floats, *[one.paper] * papers
         )
     return made
+
+
+def short(name: str) -> str:
+    """Leave out the folders of a file's name."""
+    return name.rpartition("/")[2]
 
 
 def verdict(one: Examined) -> tuple[str, str]:
@@ -115,7 +124,8 @@ def failure_report(one: Examined) -> str:
         f"Likeliest way there: {in_words(worst.path, instance.num_draft_tokens)}.",
     ]
     if one.reason is not None:
-        tokens, made, wanted, ways = one.reason
+        tokens, made, wanted, ways, likeliest = one.reason
+        lines[-1] += f" That is: {likeliest}."
         lines.append(f"Already {tokens} comes first with {exact(made)} where the target has {exact(wanted)}:")
         lines += [f"  {exact(share):>20}  {way}" for way, share in ways[:MOST_WAYS]]
         lines += [f"  and {len(ways) - MOST_WAYS} ways more"] * (len(ways) > MOST_WAYS)
