@@ -37,7 +37,8 @@ def names(module_name: str) -> Iterator[tuple[str, Any]]:
 def undocumented() -> Iterator[str]:
     """Yield the dotted name of every public module, function, class, method and property without a docstring.
 
-    A method need not repeat what a documented protocol beside it says about the method of that name.
+    A method need not repeat what a documented protocol beside it, or a class that it is derived from, says
+    about the method of that name.
     """
     for module_name in ["speculative", *modules()]:
         module = importlib.import_module(module_name)
@@ -56,10 +57,16 @@ def undocumented() -> Iterator[str]:
             if not inspect.getdoc(thing):
                 yield f"{module_name}.{name}"
             members = vars(thing).items() if inspect.isclass(thing) else ()
+            inherited = {
+                known
+                for base in getattr(thing, "__mro__", ())[1:]
+                for known, member in vars(base).items()
+                if member.__doc__
+            }
             for member_name, member in members:
                 if (
                     not member_name.startswith("_")
-                    and member_name not in promised
+                    and member_name not in promised | inherited
                     and (
                         inspect.isroutine(member) or isinstance(member, (property, classmethod, staticmethod))
                     )
