@@ -476,3 +476,10 @@ def test_refused_weights_are_shown(read):
 def test_weights_are_a_list_of_numbers(read, weights):
     with pytest.raises(ValueError, match=r"give a list or a one-dimensional array of at least one weight$"):
         read(lambda chance: chance.pick(weights))
+
+
+def test_what_to_write_instead_of_a_float_is_said():
+    with pytest.raises(
+        TypeError, match=r"already changed the law; give ints and Fractions \(speculative\.rational "
+    ):
+        sample_exactly(lambda chance: chance.flip(0.5))

@@ -463,3 +463,13 @@ def test_a_table_of_one_outcome_too_many_says_so():
 
 def test_floats_are_shown_to_six_digits():
     assert repr(Law({0: 1 / 3, 1: 2 / 3})) == "Law({1: 0.666667, 0: 0.333333}, float)"
+
+
+def test_as_many_steps_as_allowed_may_be_needed():
+    def step(chance, state):
+        return state + 1
+
+    assert law_of_process(step, 0, lambda state: state == 2, max_steps=2) == {2: 1}
+    assert law_of_process(step, 0, lambda state: state == 0, max_steps=0) == {0: 1}
+    with pytest.raises(RuntimeError, match="after 0 steps"):
+        law_of_process(step, 0, lambda state: state == 1, max_steps=0)
