@@ -17,7 +17,9 @@ MISSING = [name for name in NEEDED if not importlib.util.find_spec(name)]
 SECONDS = 300  # for one cell
 
 pytestmark = [
-    pytest.mark.skipif(bool(MISSING), reason=f'no {", ".join(MISSING)}: pip install "speculative[notebook]"'),
+    pytest.mark.skipif(
+        bool(MISSING), reason=f'no {", ".join(MISSING)}: pip install -e ".[notebook]" in a checkout'
+    ),
     pytest.mark.filterwarnings("default"),  # of the notebook tools; a kernel warns in its own process
 ]
 

@@ -361,5 +361,7 @@ def test_bad_input_is_refused_in_one_line_before_anything_is_drawn(draw, message
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     monkeypatch.delitem(sys.modules, "speculative.plot")
-    with pytest.raises(ImportError, match=r'^plots need matplotlib: pip install "speculative\[plot\]"$'):
+    with pytest.raises(
+        ImportError, match=r'^plots need matplotlib: pip install -e "\.\[plot\]" in a checkout$'
+    ):
         importlib.import_module("speculative.plot")

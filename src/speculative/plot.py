@@ -25,7 +25,7 @@ try:
     from matplotlib.path import Path as Curve
     from matplotlib.ticker import MaxNLocator
 except ImportError as error:
-    raise ImportError('plots need matplotlib: pip install "speculative[plot]"') from error
+    raise ImportError('plots need matplotlib: pip install -e ".[plot]" in a checkout') from error
 
 __all__ = [
     "decision_tree",

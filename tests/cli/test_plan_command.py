@@ -179,7 +179,8 @@ def test_a_plot_without_matplotlib_says_what_to_install(run, monkeypatch):
     result = run("plan", "--alpha", ".8", "--plot", "x.png")
     assert result.exit_code == 2
     assert (
-        result.stderr == 'speculative plan: --plot: plots need matplotlib: pip install "speculative[plot]"\n'
+        result.stderr
+        == 'speculative plan: --plot: plots need matplotlib: pip install -e ".[plot]" in a checkout\n'
     )
 
 
