@@ -134,7 +134,7 @@ class TestMain:
         assert (done.returncode, done.stdout) == (2, "")
         assert (
             done.stderr
-            == 'speculative: the command needs typer and rich: pip install -e ".[cli]" in the checkout\n'
+            == 'speculative: the command needs typer and rich: pip install -e ".[cli]" in a checkout\n'
         )
 
     @pytest.mark.parametrize("missing", ["typer", "rich", "rich.text"])
@@ -150,7 +150,7 @@ class TestMain:
         with pytest.raises(SystemExit) as stopped:
             cli.main()
         assert stopped.value.code == 2
-        assert 'pip install -e ".[cli]" in the checkout' in capsys.readouterr().err
+        assert 'pip install -e ".[cli]" in a checkout' in capsys.readouterr().err
 
     def test_it_runs_as_a_module(self, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["speculative", "--version"])

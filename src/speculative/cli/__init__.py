@@ -13,7 +13,7 @@ def main() -> None:
         if str(missing.name).split(".")[0] not in _EXTRA:
             raise
         sys.stderr.write(
-            'speculative: the command needs typer and rich: pip install -e ".[cli]" in the checkout\n'
+            'speculative: the command needs typer and rich: pip install -e ".[cli]" in a checkout\n'
         )
         raise SystemExit(2) from None
     except KeyboardInterrupt:

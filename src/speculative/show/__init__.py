@@ -7,7 +7,7 @@ try:
     import rich  # noqa: F401 - only to say what to install
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        'show needs rich: pip install -e ".[cli]" in the checkout', name="rich"
+        'show needs rich: pip install -e ".[cli]" in a checkout', name="rich"
     ) from error
 
 from speculative.show.console import Terminal, exact, plain, progress, table, terminal
