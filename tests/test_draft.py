@@ -150,3 +150,8 @@ def test_a_draft_has_a_length():
 def test_the_table_of_drafters_says_which_are_certain():
     assert {name: entry.deterministic for name, entry in DRAFTERS.items()} == {"model": False, "lookup": True}
     assert DRAFTERS["lookup"].function is draft.lookup
+
+
+def test_a_drafter_is_made_of_an_oracle():
+    with pytest.raises(ValueError, match=r"draft\.model of a Drafter: give an oracle, from_probs"):
+        model(model(table({(): ROW})))

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from hypothesis import find, given
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from speculative import rational
@@ -22,12 +22,14 @@ def test_pairs_are_exact_laws_within_the_ranges(pair):
 
 
 def test_zeros_ties_one_hot_rows_equal_and_near_equal_laws_are_all_found():
+    short = pairs(vocab_sizes=(3, 3), num_draft_tokens=(1, 1))
     find(rows(4), lambda row: 0 in row.tolist() and 1 not in row.tolist())
     find(rows(4), lambda row: 1 in row.tolist())
     find(rows(4), lambda row: len({*row.tolist()} - {0}) < sum(row > 0) and max(row) < 1)
-    find(pairs(), lambda pair: all(pair.target(()) == pair.draft(())))
-    find(pairs(), lambda pair: 0 < abs(pair.target(()) - pair.draft(())).sum() < 1e-6)
-    find(pairs(), lambda pair: (pair.target(()) * pair.draft(())).sum() == 0)
+    quickly = settings(max_examples=2000, phases=[Phase.generate])  # found is enough: no need of the smallest
+    find(short, lambda pair: all(pair.target(()) == pair.draft(())), settings=quickly)
+    find(short, lambda pair: 0 < abs(pair.target(()) - pair.draft(())).sum() < 1e-6, settings=quickly)
+    find(short, lambda pair: (pair.target(()) * pair.draft(())).sum() == 0, settings=quickly)
 
 
 def test_rows_differ_from_position_to_position_and_with_every_token():

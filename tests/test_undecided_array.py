@@ -268,6 +268,24 @@ def test_writing_into_an_array_of_uniforms(function, dtype):
     same_law(written, bits=4, draws=2, errors=(IndexError, ValueError))
 
 
+def test_decided_numbers_taken_from_an_array_have_numpys_types():
+    def taken(rng):
+        v = np.where([True, False], rng.random(2), 0.3)
+        return tuple(map(type, (v[1], v.item(1), v.tolist()[1], np.take(v, 1), v.astype(object)[1], [*v][1])))
+
+    same_law(taken, 2, 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_uniform_that_is_only_moved_is_the_same_uniform(dtype):
+    def compared(rng):
+        u = rng.random(2, dtype=dtype)
+        moved = (np.stack([u[0], u[1]])[0], np.flip(u)[1], np.take(u, 0), u.astype(dtype)[0], u.copy()[0])
+        return tuple(bool(u[0] == number) for number in moved)
+
+    assert same_law(compared, 2, 2) == {(True,) * 5: 1}
+
+
 def test_ordinary_arrays_made_like_undecided_ones_hold_floats():
     def filled(rng):
         u = rng.random(2)

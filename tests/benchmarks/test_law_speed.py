@@ -32,6 +32,8 @@ def tokens_of_a_round(chance, target, drafter, k):
 @pytest.mark.parametrize(("vocab_size", "k"), [(3, 3), (4, 4), (5, 4), (8, 4)])
 def test_paths_per_second_of_token_verification(benchmark, vocab_size, k, exact):
     target, drafter = dense_oracle(1, vocab_size, exact), model(dense_oracle(2, vocab_size, exact))
+    if benchmark.disabled and vocab_size > 4:
+        pytest.skip("takes long and shows nothing that the small ones do not: use --benchmark-enable")
     program = partial(law, tokens_of_a_round, target, drafter, k)
     count = sum(1 for _ in paths(tokens_of_a_round, target, drafter, k))
     assert benchmark.pedantic(program, rounds=1 if count > 10_000 else 5, warmup_rounds=0).exact == exact
