@@ -129,9 +129,9 @@ class _StandIn(np.random.Generator):
         if bits is None:
             raise TypeError(f"random(dtype={np.dtype(dtype)}): uniforms are float64, float32 or float16")
         if size is None:  # numpy too returns a Python float here, whatever the dtype
-            return Undecided(Grid(self._chance, bits), float)
+            return Undecided(Grid(self._chance, bits, float))
         shape, scalar = _shape(size), np.dtype(dtype).type
-        uniforms = [Undecided(Grid(self._chance, bits), scalar) for _ in range(math.prod(shape))]
+        uniforms = [Undecided(Grid(self._chance, bits, scalar)) for _ in range(math.prod(shape))]
         return array_of(uniforms, shape, dtype)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:

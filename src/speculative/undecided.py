@@ -48,10 +48,10 @@ class CannotEnumerateError(NotImplementedError):
 class Grid:
     """An unknown grid point: the candidates are the integers from `low` up to, not including, `high`."""
 
-    __slots__ = ("bits", "chance", "high", "low")
+    __slots__ = ("bits", "chance", "high", "low", "scalar")
 
-    def __init__(self, chance: Chance, bits: int) -> None:
-        self.chance, self.bits = chance, bits
+    def __init__(self, chance: Chance, bits: int, scalar: Callable[[float], Any]) -> None:
+        self.chance, self.bits, self.scalar = chance, bits, scalar
         self.low, self.high = 0, 1 << bits
 
     def is_below(self, boundary: int) -> bool:
@@ -73,16 +73,14 @@ class Grid:
 
 
 class Undecided(NDArrayOperatorsMixin):
-    """A chain of float operations on one unknown grid point, which is a float of the type `scalar`."""
+    """A chain of float operations on one unknown grid point."""
 
-    __slots__ = ("_chain", "_grid", "_scalar")
+    __slots__ = ("_chain", "_grid")
     __array_ufunc__: ClassVar[Callable[..., Any]]  # both are in undecided_array.py
     __array_function__: ClassVar[Callable[..., Any]]
 
-    def __init__(
-        self, grid: Grid, scalar: Callable[[float], Any], chain: tuple[Callable[[Any], Any], ...] = ()
-    ) -> None:
-        self._grid, self._scalar, self._chain = grid, scalar, chain
+    def __init__(self, grid: Grid, chain: tuple[Callable[[Any], Any], ...] = ()) -> None:
+        self._grid, self._chain = grid, chain
 
     def __hash__(self) -> int:
         raise CannotEnumerateError(
@@ -209,17 +207,13 @@ class Undecided(NDArrayOperatorsMixin):
 
     def then(self, operation: Callable[[Any], Any]) -> Undecided:
         """Return this number with one more operation recorded; what raises at either end raises now."""
-        number = Undecided(self._grid, self._scalar, (*self._chain, operation))
+        number = Undecided(self._grid, (*self._chain, operation))
         number.ends()
         return number
 
     def as_type(self, scalar: Callable[[float], Any]) -> Undecided:
         """Return this number rounded to a type of floats."""
-        if type(self.ends()[0]) is scalar:
-            return self
-        if self._is_plain() and scalar in (float, np.float64):
-            return Undecided(self._grid, scalar)
-        return self.then(scalar)
+        return self if type(self.ends()[0]) is scalar else self.then(scalar)
 
     def ends(self) -> tuple[Any, Any]:
         """Return the number at the least and at the greatest candidate."""
@@ -236,14 +230,14 @@ class Undecided(NDArrayOperatorsMixin):
 
     def is_the_same_as(self, other: Undecided) -> bool:
         """Return whether both are the same function of the same grid point."""
-        return (self._grid, self._scalar, self._chain) == (other._grid, other._scalar, other._chain)
+        return self._grid is other._grid and self._chain == other._chain
 
     def _is_plain(self) -> bool:
         """Return whether a comparison with a Python number is one with the grid point, nothing rounded."""
-        return not self._chain and self._scalar in (float, np.float64)
+        return not self._chain and self._grid.scalar in (float, np.float64)
 
     def _value(self, point: int) -> Any:
-        value = self._scalar(math.ldexp(point, -self._grid.bits))
+        value = self._grid.scalar(math.ldexp(point, -self._grid.bits))
         with np.errstate(all="ignore"):
             for operation in self._chain:
                 value = operation(value)

@@ -75,8 +75,8 @@ class UndecidedArray(np.ndarray[Any, np.dtype[Any]]):
         values = np.asarray(value)
         typed = np.empty(values.size, dtype=object)
         typed[:] = [_typed(number, self.dtype) for number in values.flat]
-        is_place_for_many = isinstance(self[key], np.ndarray) and values.shape != ()
-        super().__setitem__(key, typed.reshape(values.shape) if is_place_for_many else typed[0])
+        is_one_place = not isinstance(self[key], np.ndarray)
+        super().__setitem__(key, typed[0] if is_one_place else typed.reshape(values.shape))
 
     def __copy__(self) -> UndecidedArray:
         return self.copy()
@@ -226,9 +226,6 @@ def _call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     rest = [*args[1:], *kwargs.values()]
     if function in _ABOUT_SHAPES and not any(map(_is_undecided, rest)):
         return function(*map(_template, args), **kwargs)
-    destination = args[0] if args else None
-    if function is np.copyto and isinstance(destination, np.ndarray) and destination.dtype.kind == "O":
-        return function(*map(_objects, args), **kwargs)
     writes = kwargs.get("out") is not None or len(args) > _ARGUMENTS_BEFORE_OUT.get(function, len(args))
     if function not in _MOVING_ELEMENTS or writes:
         keywords = "out=" if writes else ""
