@@ -75,8 +75,7 @@ class UndecidedArray(np.ndarray[Any, np.dtype[Any]]):
         values = np.asarray(value)
         typed = np.empty(values.size, dtype=object)
         typed[:] = [_typed(number, self.dtype) for number in values.flat]
-        is_one_place = not isinstance(self[key], np.ndarray)
-        super().__setitem__(key, typed[0] if is_one_place else typed.reshape(values.shape))
+        super().__setitem__(key, typed.reshape(values.shape))
 
     def __copy__(self) -> UndecidedArray:
         return self.copy()
