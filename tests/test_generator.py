@@ -108,6 +108,14 @@ def test_the_grids_are_numpys(dtype, bits):
         assert found[True if size is None else (True,)] == Fraction(1, 2**bits)
 
 
+def test_a_single_uniform_between_bounds_is_a_python_float():
+    """Weak beside a float32, as the plain one is: its 53 bits are rounded before they are compared."""
+    plain = stand_in_law(lambda rng: rng.random() < np.float32(0.3))
+    assert stand_in_law(lambda rng: rng.uniform() < np.float32(0.3)) == plain
+    assert stand_in_law(lambda rng: rng.uniform(np.float64(0), 1) < np.float32(0.3)) == plain
+    assert stand_in_law(lambda rng: bool(rng.uniform(size=1)[0] < np.float32(0.3))) != plain
+
+
 def test_numpys_own_grids_end_there():
     assert np.random.Generator(ScriptedBits([1])).random() == 2.0**-53
     assert np.random.Generator(ScriptedBits([1 << 8])).random(dtype=np.float32) == 2.0**-24
@@ -412,6 +420,13 @@ def test_what_cannot_be_enumerated_is_named(operation, function):
     with pytest.raises(CannotEnumerateError) as refusal:
         law(with_generator(function))
     assert str(refusal.value).startswith(f"{operation} has no law that can be enumerated: ")
+
+
+def test_integers_are_enumerated_up_to_a_number_of_values():
+    with mock.patch.object(generator_module, "MAX_VALUES", 3):
+        assert stand_in_law(lambda rng: rng.integers(3)) == dict.fromkeys(range(3), THIRD)
+        with pytest.raises(CannotEnumerateError, match=r"^integers\(\) with 4 values .* stay within 3, or"):
+            stand_in_law(lambda rng: rng.integers(4))
 
 
 UNDERSTOOD = {"random", "uniform", "integers", "choice", "permutation", "shuffle", "multinomial"}
