@@ -42,6 +42,15 @@ def folder(write, tmp_path):
     return tmp_path
 
 
+def test_the_line_named_is_one_of_the_users_file_and_not_of_a_library_file_of_that_name(run, write):
+    path = write(
+        "own.py", "import math\n\n\ndef verify(chance, draft, target_probs):\n    return [math.sqrt(-1)]\n"
+    )
+    result = run("prove", "--verifier", f"{path}:verify")
+    assert result.exit_code == 2
+    assert "math domain error (line 5)" in result.stderr
+
+
 def state():
     return sys.path[:], dict(os.environ), warnings.filters[:], np.geterr()
 

@@ -16,7 +16,6 @@ from speculative.cli import options
 from speculative.cli.candidate import own_drafter
 from speculative.cli.expectation import compare, recorded
 from speculative.cli.models import BUNDLED, NGRAM, Pair, encode_prompt, make_pair, read_text
-from speculative.cost import speedup_from_tokens
 from speculative.decode import Round, autoregress, stream
 from speculative.distribution import Context
 from speculative.draft import DRAFTERS, Draft, Drafter
@@ -192,16 +191,16 @@ def title(settings: Settings) -> str:
 
 def time_line(settings: Settings, outcome: Outcome) -> str:
     """Say what the run took, and what its rounds would be worth with a target that takes its time."""
-    tokens = sum(len(one.tokens) for one in outcome.rounds)
+    figures = statistics(outcome.rounds)
     if outcome.seconds < outcome.seconds_alone:
         verdict = f"{outcome.seconds_alone / outcome.seconds:.2f} times as fast"
     else:
         verdict = "with a target this quick, drafting saves passes and no time"
     cost = ASSUMED_COST.get(settings.drafter, COST_OF_A_MODEL)
-    worth = speedup_from_tokens(outcome.tokens_per_pass.measured, settings.num_draft_tokens, cost)
+    worth = figures.tokens / (figures.rounds + figures.drafted * cost)
     return (
-        f"time: {settings.pair.seconds:.2f} s for the models, {outcome.seconds:.2f} s for {tokens} tokens, "
-        f"{outcome.seconds_alone:.2f} s by the target alone: {verdict}. Were a draft pass to cost {cost:g} "
+        f"time: {settings.pair.seconds:.2f} s for the models, {outcome.seconds:.2f} s for {figures.tokens} "
+        f"tokens, {outcome.seconds_alone:.2f} s by the target alone: {verdict}. Were a draft pass to cost {cost:g} "
         f"target passes, these rounds would be {worth:.2f} times as fast as the target alone."
     )
 

@@ -117,8 +117,11 @@ def _home(name: str) -> Path | None:
 
 def _line(where: str, error: BaseException) -> str:
     """Say which line of the user's file the error came from, where it came from there."""
-    stem = where.rpartition(":")[0].removesuffix(".py").replace("/", ".").rpartition(".")[2]
+    source = where.rpartition(":")[0]
+    file = source if source.endswith(".py") else getattr(sys.modules.get(source), "__file__", None)
     frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).stem == stem
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if file is not None and Path(frame.filename).resolve() == Path(file).resolve()
     ]
     return f" (line {frames[-1].lineno})" if frames else ""
