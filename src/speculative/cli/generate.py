@@ -200,8 +200,8 @@ def time_line(settings: Settings, outcome: Outcome) -> str:
     worth = figures.tokens / (figures.rounds + figures.drafted * cost)
     return (
         f"time: {settings.pair.seconds:.2f} s for the models, {outcome.seconds:.2f} s for {figures.tokens} "
-        f"tokens, {outcome.seconds_alone:.2f} s by the target alone: {verdict}. Were a draft pass to cost {cost:g} "
-        f"target passes, these rounds would be {worth:.2f} times as fast as the target alone."
+        f"tokens, {outcome.seconds_alone:.2f} s by the target alone: {verdict}. Were a draft pass to cost "
+        f"{cost:g} target passes, these rounds would be {worth:.2f} times as fast as the target alone."
     )
 
 
