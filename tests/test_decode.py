@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -444,3 +445,46 @@ def test_counts_may_be_of_any_integer_type():
         generate, chain(), guesses(), max_new_tokens=np.int64(3), num_draft_tokens=np.int32(2), rng=0
     )
     assert made.tokens == (0, 1, 2)
+
+
+def test_the_verifier_asked_for_is_the_one_that_runs():
+    def first_of_all(chance, proposal, target_probs):
+        return [2]
+
+    options = {"max_new_tokens": 3, "verify": first_of_all}
+    assert {one.tokens for one in law(generate, TARGET, model(DRAFT), **options)} == {(2, 2, 2)}
+    assert [one.tokens for one in sample(stream, TARGET, model(DRAFT), **options)] == [(2,)] * 3
+
+
+def test_every_way_in_compares_vocabularies():
+    names = [table({(): UNIFORM(())}, vocabulary=names) for names in ("abcd", "bacd")]
+    for read in (law, sample):
+        with pytest.raises(ValueError, match="token 0 is 'a' to the target and 'b' to the draft"):
+            read(speculate, names[0], model(names[1]), num_draft_tokens=1)
+
+
+def test_messages_name_what_may_be_written():
+    one = Draft((0,), (rational(["1", 0, 0, 0]),))
+
+    def returning(verdict):
+        return partial(law, speculate, TARGET, lambda *_: one, num_draft_tokens=1, verify=lambda *_: verdict)
+
+    for call, message in [
+        (returning((0, 0, 0)), r"emitted 3 tokens for 1 drafts: emit 1 to 2$"),
+        (returning((4,)), r"emitted token 4: give tokens from 0 to 3$"),
+        (returning(Verdict((0, 1), 0)), r"that `tokens` begins with, and one more token follows them$"),
+        (
+            partial(sample, autoregress, TARGET, max_new_tokens=1, stop_tokens={4}),
+            r"give tokens from 0 to 3$",
+        ),
+        (
+            partial(sample, autoregress, None, max_new_tokens=1),
+            r"^the target is no oracle: make one, from_probs\(",
+        ),
+        (
+            partial(sample, speculate, TARGET, model(DRAFT), num_draft_tokens=-1),
+            r"^num_draft_tokens = -1 is too small",
+        ),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()

@@ -205,7 +205,9 @@ def test_a_probability_at_the_threshold_is_not_typical():
     assert (accepted(0.25), accepted(0.2499)) == (0, 1)
 
 
-@pytest.mark.parametrize("thresholds", [{"epsilon": 0}, {"epsilon": float("nan")}, {"delta": -1}])
+@pytest.mark.parametrize(
+    "thresholds", [{"epsilon": 0}, {"epsilon": float("nan")}, {"delta": -1}, {"delta": 0}]
+)
 def test_thresholds_that_are_not_positive_are_refused(thresholds):
     with pytest.raises(ValueError, match="positive thresholds"):
         verify.typical(None, Draft((), ()), [rational(["1/2", "1/4", "1/4"])], **thresholds)
