@@ -17,7 +17,7 @@ from speculative.decode import Propose, Verify, speculate
 from speculative.distribution import Context
 from speculative.laws import MAX_PATHS, Answer, Law, Path, law, paths
 from speculative.oracle import Oracle, cached, check_vocabulary
-from speculative.replay import ImpureProgramError, Progress
+from speculative.replay import ImpureProgramError, Progress, add
 
 
 class Block(NamedTuple):
@@ -197,7 +197,7 @@ def _continued(
     masses: dict[Context, Number] = {}
     for tokens, probability in emitted.items():
         for more, share in following(tokens).items():
-            masses[tokens + more] = masses.get(tokens + more, 0) + probability * share
+            add(masses, tokens + more, probability * share)
     return Law(masses)
 
 
@@ -209,8 +209,7 @@ def _topped_up(emitted: Mapping[Context, Number], reference: Oracle, context: Co
             probability = masses.pop(tokens)
             for following, share in enumerate(reference(context + tokens).tolist()):
                 if share:
-                    longer = (*tokens, following)
-                    masses[longer] = masses.get(longer, 0) + probability * share
+                    add(masses, (*tokens, following), probability * share)
     return Law(masses)
 
 
