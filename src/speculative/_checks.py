@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from operator import index
 from typing import Any
 
 from speculative.distribution import Context
-from speculative.draft.proposal import Draft
+from speculative.draft.proposal import Draft, DraftTree
 from speculative.oracle import Oracle, check_vocabulary
 from speculative.verify.verdict import Verdict
 
@@ -25,18 +24,18 @@ def check_parts(target: Any, drafter: Any, verify: Any) -> None:
 
 def check_draft(draft: Any, num_draft_tokens: int, vocab_size: int) -> None:
     """Raise where a proposal is no draft, is too long, or has rows of another vocabulary."""
-    if not isinstance(draft, Draft):
+    if not isinstance(draft, Draft | DraftTree):
         raise ValueError(f"the drafter returned {_kind(draft)}: return a Draft(tokens, probs)")
-    if len(draft) > num_draft_tokens:
-        raise ValueError(f"the drafter proposed {len(draft)} tokens where {num_draft_tokens} were asked for")
-    for row in draft.probs:
+    if draft.depth > num_draft_tokens:
+        raise ValueError(f"the drafter proposed {draft.depth} tokens where {num_draft_tokens} were asked for")
+    for row in draft.rows:
         if len(row) != vocab_size:
             raise ValueError(
                 f"the drafter's rows have {len(row)} tokens, the target's {vocab_size}: share a vocabulary"
             )
 
 
-def as_verdict(returned: Any, drafted: Context, vocab_size: int) -> Verdict:
+def as_verdict(returned: Any, draft: Draft | DraftTree, vocab_size: int) -> Verdict:
     """Return what a verifier returned as a Verdict; of plain tokens, the leading drafts count as accepted."""
     plain = not isinstance(returned, Verdict)
     try:
@@ -45,21 +44,32 @@ def as_verdict(returned: Any, drafted: Context, vocab_size: int) -> Verdict:
         raise ValueError(
             f"the verifier returned {returned!r}: return a Verdict or the tokens it emits, for example (3, 1)"
         ) from None
-    if not 1 <= len(tokens) <= len(drafted) + 1:
+    if not 1 <= len(tokens) <= draft.depth + 1:
         raise ValueError(
-            f"the verifier emitted {len(tokens)} tokens for {len(drafted)} drafts: "
-            f"emit 1 to {len(drafted) + 1}"
+            f"the verifier emitted {len(tokens)} tokens for {draft.depth} drafts: "
+            f"emit 1 to {draft.depth + 1}"
         )
     for token in tokens:
         if not 0 <= token < vocab_size:
             raise ValueError(f"the verifier emitted token {token}: give tokens from 0 to {vocab_size - 1}")
-    accepted = _leading(tokens[:-1], drafted) if plain else returned.accepted
-    if not plain and (accepted != len(tokens) - 1 or tokens[:-1] != drafted[: len(tokens) - 1]):
+    leading = len(nodes_along(draft, tokens[:-1])) - 1
+    if not plain and not returned.accepted == leading == len(tokens) - 1:
         raise ValueError(
-            f"the verifier returned {returned!r} for drafts {drafted}: `accepted` counts the drafts that "
+            f"the verifier returned {returned!r} for drafts {draft.tokens}: `accepted` counts the drafts that "
             "`tokens` begins with, and one more token follows them"
         )
-    return Verdict(tokens, accepted)
+    return Verdict(tokens, leading, () if plain else returned.carried)
+
+
+def nodes_along(draft: Draft | DraftTree, tokens: Context) -> list[int]:
+    """Return the nodes that `tokens` lead through from the root, the root first, as far as they are drafts."""
+    nodes = [0]
+    for token in tokens:
+        child = draft.child(nodes[-1], token)
+        if child is None:
+            break
+        nodes.append(child)
+    return nodes
 
 
 def check_stop_tokens(stop_tokens: Any, vocab_size: int) -> frozenset[int]:
@@ -71,11 +81,6 @@ def check_stop_tokens(stop_tokens: Any, vocab_size: int) -> frozenset[int]:
     if outside := [token for token in tokens if not 0 <= token < vocab_size]:
         raise ValueError(f"stop token {outside[0]}: give tokens from 0 to {vocab_size - 1}")
     return tokens
-
-
-def _leading(tokens: Sequence[int], drafted: Context) -> int:
-    pairs = zip(tokens, drafted, strict=False)
-    return next((i for i, (emitted, token) in enumerate(pairs) if emitted != token), len(tokens))
 
 
 def _kind(thing: Any) -> str:

@@ -171,6 +171,13 @@ BATTERY = (
 )
 """From small to large, so that the first one a verifier fails on is the simplest."""
 
+TREE_BATTERY = tuple(
+    instance
+    for instance in BATTERY
+    if instance.num_draft_tokens <= 3 and instance.target.vocab_size * instance.num_draft_tokens <= 12
+)
+"""Those that can be enumerated on a tree of two paths in seconds."""
+
 
 def proofs(
     verify: Verify,

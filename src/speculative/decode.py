@@ -11,16 +11,16 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from speculative._checks import as_verdict, check_draft, check_parts, check_stop_tokens
+from speculative._checks import as_verdict, check_draft, check_parts, check_stop_tokens, nodes_along
 from speculative._numbers import count
 from speculative.chance import Chance, Number
-from speculative.distribution import Context
-from speculative.draft.proposal import NO_DRAFT, Draft
+from speculative.distribution import Context, Row
+from speculative.draft.proposal import NO_DRAFT, Draft, DraftTree
 from speculative.oracle import Oracle
 from speculative.verify.token import token
-from speculative.verify.verdict import Verdict
+from speculative.verify.verdict import Carried, Verdict
 
-Propose = Callable[[Any, Context, int], Draft]
+Propose = Callable[[Any, Context, int], Draft | DraftTree]
 Verify = Callable[..., Verdict | Sequence[int]]
 
 _UNLIMITED = 1 << 62
@@ -34,14 +34,17 @@ class Round(NamedTuple):
     tokens : tuple of int
         The tokens kept: accepted drafts and one more, or less where a stop token cut the block.
     drafted : int
-        Drafts that were verified for keeping: all proposed ones, but for those behind a stop token.
+        Drafts that were verified for keeping: all proposed ones, every node of a tree; but where a stop token
+        cut the block, the ones before it.
     accepted : int
         How many of `tokens` are drafts; they come first.
     last : {"residual", "bonus", "draft"}
-        What the last token is: drawn after a rejection, drawn after all drafts were accepted, or a draft (a
-        stop token).
+        What the last token is: drawn where drafts were rejected, drawn where none was left to judge, or a
+        draft (a stop token).
     target_probs : tuple
         The target's probability of each token at its place.
+    carried : tuple of Carried
+        What the verifier hands to the next round.
     """
 
     tokens: tuple[int, ...]
@@ -49,6 +52,7 @@ class Round(NamedTuple):
     accepted: int
     last: str
     target_probs: tuple[Number, ...]
+    carried: tuple[Carried, ...] = ()
 
     @property
     def log_probs(self) -> tuple[float, ...]:
@@ -80,6 +84,7 @@ def speculate(
     *,
     num_draft_tokens: int = 4,
     verify: Verify = token,
+    carried: tuple[Carried, ...] = (),
 ) -> Round:
     """Run one round: draft, score once, verify.
 
@@ -88,15 +93,17 @@ def speculate(
     chance : Chance
         Asked by the drafter, then by the verifier.
     target : Oracle
-        Scored once, on all k + 1 positions.
+        Scored once, on all k + 1 positions of a chain, or after every node of a tree.
     drafter : callable
-        `drafter(chance, context, num_draft_tokens) -> Draft`; not called for 0 draft tokens.
+        `drafter(chance, context, num_draft_tokens) -> Draft or DraftTree`; not called for 0 draft tokens.
     context : tuple of int
         The tokens so far.
     num_draft_tokens : int
-        How many tokens to ask the drafter for, 0 or more.
+        How many tokens to ask the drafter for, 0 or more; of a tree, on each path.
     verify : callable
         `verify(chance, draft, target_probs) -> Verdict`; a plain sequence of emitted tokens will do.
+    carried : tuple of Carried
+        The last round's `carried`; a verifier that carries takes it as a keyword.
 
     Returns
     -------
@@ -105,27 +112,35 @@ def speculate(
     Notes
     -----
     **Law.** With a lossless verifier, `tokens` continued by the target has the target's joint law given
-    `context`.
+    `context`. Where the verifier carries, further rounds have to continue them.
     """
     check_parts(target, drafter, verify)
     context, num_draft_tokens = target.tokens(context), count("num_draft_tokens", num_draft_tokens, 0)
     draft = drafter(chance, context, num_draft_tokens) if num_draft_tokens else NO_DRAFT
     check_draft(draft, num_draft_tokens, target.vocab_size)
-    target_probs = target.score(context, draft.tokens)  # [k+1, V]
-    verdict = as_verdict(verify(chance, draft, target_probs), draft.tokens, target.vocab_size)
+    target_probs = _score(target, context, draft)
+    returned = verify(chance, draft, target_probs, **({"carried": carried} if carried else {}))
+    verdict = as_verdict(returned, draft, target.vocab_size)
+    nodes = nodes_along(draft, verdict.tokens[:-1])
     rows = [
-        row
-        if i <= verdict.accepted
-        else target(context + verdict.tokens[:i])  # off the draft: a row of its own
-        for i, row in enumerate(target_probs[: len(verdict.tokens)])
+        target_probs[nodes[i]] if i < len(nodes) else target(context + verdict.tokens[:i])
+        for i in range(len(verdict.tokens))  # off the draft: a row of its own
     ]
     return Round(
         tokens=verdict.tokens,
         drafted=len(draft),
         accepted=verdict.accepted,
-        last="bonus" if verdict.accepted == len(draft) else "residual",
+        last="bonus" if draft.siblings(nodes[-1]) is None else "residual",
         target_probs=tuple(row[emitted] for row, emitted in zip(rows, verdict.tokens, strict=True)),
+        carried=verdict.carried,
     )
+
+
+def _score(target: Oracle, context: Context, draft: Draft | DraftTree) -> Sequence[Row]:
+    """Return the target's row after each node, the context's first: one pass."""
+    if isinstance(draft, Draft):
+        return target.score(context, draft.tokens)  # [k+1, V]
+    return target.score_tree(context, draft.tokens, draft.parents)  # [n+1, V]
 
 
 def stream(
@@ -144,20 +159,22 @@ def stream(
     context, left = _check_prompt(target, context), count("max_new_tokens", max_new_tokens, 0)
     num_draft_tokens = count("num_draft_tokens", num_draft_tokens, 0)
     stop_tokens = check_stop_tokens(stop_tokens, target.vocab_size)
-    while left and (room := _room(target, context)) >= 0:
+    carried: tuple[Carried, ...] = ()
+    while left and (room := _room(target, context)) >= (needed := _needed(carried, left)):
         one = speculate(
             chance,
             target,
             drafter,
             context,
-            num_draft_tokens=min(num_draft_tokens, left - 1, room),
+            num_draft_tokens=max(needed, min(num_draft_tokens, left - 1, room)),
             verify=verify,
+            carried=carried,
         )
-        one = _cut(one, stop_tokens)
+        one = _cut(one, left, stop_tokens)
         yield one
         if one.tokens[-1] in stop_tokens:
             return
-        context, left = context + one.tokens, left - len(one.tokens)
+        context, left, carried = context + one.tokens, left - len(one.tokens), one.carried
 
 
 def generate(
@@ -248,12 +265,18 @@ def autoregress(
     return Generation(tokens, rounds, _stop_reason(tokens, max_new_tokens, stop_tokens))
 
 
-def _cut(one: Round, stop_tokens: Collection[int]) -> Round:
-    """End a round at its first stop token; drafts behind it count as never verified."""
-    kept = next((i + 1 for i, emitted in enumerate(one.tokens) if emitted in stop_tokens), len(one.tokens))
+def _cut(one: Round, left: int, stop_tokens: Collection[int]) -> Round:
+    """End a round at its first stop token, or where enough came; drafts behind count as never verified."""
+    ends = (i + 1 for i, emitted in enumerate(one.tokens) if emitted in stop_tokens)
+    kept = min(left, next(ends, left))
     if kept > one.accepted:
         return one
     return Round(one.tokens[:kept], kept, kept, "draft", one.target_probs[:kept])
+
+
+def _needed(carried: tuple[Carried, ...], left: int) -> int:
+    """Return how many drafts the round needs, for their laws, while a change of the target lasts."""
+    return min(left, max((change.positions for change in carried), default=0))
 
 
 def _room(target: Oracle, context: Context) -> int:

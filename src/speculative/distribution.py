@@ -20,6 +20,7 @@ __all__ = [
     "Row",
     "RowLike",
     "check_row",
+    "excess",
     "is_exact",
     "point_mass",
     "rational",
@@ -321,14 +322,34 @@ def residual(target: Row, draft: Row) -> Row:
     ValueError
         When the shapes differ.
     """
-    if target.shape != draft.shape:
-        raise ValueError(f"no residual of shapes {target.shape} and {draft.shape}: give one vocabulary")
-    if target.dtype == object:  # the same numbers in half the time: subtract only where something is left
-        pairs = zip(target.tolist(), draft.tolist(), strict=True)
-        weights = np.array([q - p if q > p else 0 for q, p in pairs], dtype=object)
-    else:
-        weights = np.maximum(target - draft, 0)
+    weights = excess(target, draft)
     return weights if weights.any() else target
+
+
+def excess(first: Row, second: Row) -> Row:
+    """What the first row has more than the second, token by token: max(0, first - second).
+
+    Parameters
+    ----------
+    first, second : ndarray, shape (V,)
+        Weights of any kind and sum: Fractions stay Fractions.
+
+    Returns
+    -------
+    ndarray, shape (V,)
+        Weights, none negative; all zero where the second has at least as much of every token.
+
+    Raises
+    ------
+    ValueError
+        When the shapes differ.
+    """
+    if first.shape != second.shape:
+        raise ValueError(f"no residual of shapes {first.shape} and {second.shape}: give one vocabulary")
+    if first.dtype == object:  # the same numbers in half the time: subtract only where something is left
+        pairs = zip(first.tolist(), second.tolist(), strict=True)
+        return np.array([q - p if q > p else 0 for q, p in pairs], dtype=object)
+    return np.maximum(first - second, 0)
 
 
 def total_variation(first: Row, second: Row) -> Fraction | float:

@@ -67,15 +67,19 @@ def statistics(rounds: Iterable[Round]) -> Statistics:
     Statistics
     """
     rounds = tuple(rounds)
-    depth = max((one.drafted for one in rounds), default=0)
-    reached = tuple(sum(one.drafted > i and one.accepted >= i for one in rounds) for i in range(depth))
+    depth = max((_judged(one) for one in rounds), default=0)
+    reached = tuple(sum(_judged(one) > i for one in rounds) for i in range(depth))
     passed = tuple(sum(one.accepted > i for one in rounds) for i in range(depth))
-    judged = sum(count > 0 for count in reached)
     return Statistics(
         rounds=len(rounds),
         tokens=sum(len(one.tokens) for one in rounds),
         drafted=sum(one.drafted for one in rounds),
         accepted=sum(one.accepted for one in rounds),
-        reached=reached[:judged],
-        passed=passed[:judged],
+        reached=reached,
+        passed=passed,
     )
+
+
+def _judged(one: Round) -> int:
+    """At how many positions of a round drafts were judged: the accepted ones, and the one that was rejected."""
+    return one.accepted + (one.last == "residual")

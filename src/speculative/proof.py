@@ -18,14 +18,23 @@ from speculative.distribution import Context
 from speculative.laws import MAX_PATHS, Answer, Law, Path, law, paths
 from speculative.oracle import Oracle, cached, check_vocabulary
 from speculative.replay import ImpureProgramError, Progress, add
+from speculative.verify.verdict import Carried
 
 
 class Block(NamedTuple):
     """What a proof looks at in one round."""
 
     tokens: tuple[int, ...]
-    drafted: int
     accepted: int
+    last: str
+    carried: tuple[Carried, ...]
+
+
+class _Emitted(NamedTuple):
+    """What rounds have emitted so far, and what the next one is to be given."""
+
+    tokens: Context
+    carried: tuple[Carried, ...]
 
 
 class Worst(NamedTuple):
@@ -128,7 +137,8 @@ def prove(
     num_draft_tokens : int
         Drafts per round, k.
     rounds : int
-        Rounds before the target takes over. The joint law of `rounds * (k + 1)` tokens is compared.
+        Rounds before the target takes over. The joint law of `rounds * (k + 1)` tokens is compared. Where a
+        verifier carries a change of the target, rounds go on until that is used up.
     reference : Oracle, optional
         The oracle whose law the output should have; the target itself by default. `temperature(0)(target)`
         for greedy verification, the exact target for a target in floats.
@@ -152,13 +162,18 @@ def prove(
         law, arithmetic=arithmetic, max_paths=max_paths, executor=executor, progress=progress
     )
     first = enumerate_round(program, context)
-    emitted = first.map(_tokens_of)
+    emitted: Mapping[_Emitted, Number] = first.map(_emitted)
+    known = {_Emitted((), ()): emitted}
+
+    def following(past: _Emitted) -> Mapping[_Emitted, Number]:
+        if past not in known:
+            known[past] = enumerate_round(program, context + past.tokens, carried=past.carried).map(_emitted)
+        return known[past]
+
     for _ in range(rounds - 1):
-        emitted = _continued(
-            emitted, lambda tokens: enumerate_round(program, context + tokens).map(_tokens_of)
-        )
+        emitted = _continued(emitted, following)
     horizon = rounds * (num_draft_tokens + 1)
-    output = _topped_up(emitted, reference, context, horizon)
+    output = _topped_up(_settled(emitted, following, horizon), reference, context, horizon)
     wanted = _topped_up({(): Fraction(1)}, reference, context, horizon)
     distance = output.distance(wanted)
     return Proof(
@@ -171,7 +186,7 @@ def prove(
             _share(first, i, lambda block, i: block.accepted > i) for i in range(num_draft_tokens)
         ),
         reached=tuple(
-            _share(first, i, lambda block, i: block.drafted > i and block.accepted >= i)
+            _share(first, i, lambda block, i: block.accepted + (block.last == "residual") > i)
             for i in range(num_draft_tokens)
         ),
         worst=_worst(output, wanted, paths(program, context, arithmetic=arithmetic)) if distance else None,
@@ -182,22 +197,40 @@ def _share(blocks: Law, position: int, condition: Callable[[Block, int], bool]) 
     return blocks.mean(lambda block: condition(block, position))
 
 
-def _tokens_of(block: Block) -> Context:
-    return block.tokens
+def _emitted(block: Block) -> _Emitted:
+    return _Emitted(block.tokens, block.carried)
 
 
 def _block(chance: Chance, context: Context, *, target: Oracle, drafter: Propose, **options: Any) -> Block:
     one = speculate(chance, target, drafter, context, **options)
-    return Block(one.tokens, one.drafted, one.accepted)
+    return Block(one.tokens, one.accepted, one.last, one.carried)
 
 
 def _continued(
-    emitted: Mapping[Context, Number], following: Callable[[Context], Mapping[Context, Number]]
+    emitted: Mapping[_Emitted, Number], following: Callable[[_Emitted], Mapping[_Emitted, Number]]
+) -> dict[_Emitted, Number]:
+    masses: dict[_Emitted, Number] = {}
+    for past, probability in emitted.items():
+        for more, share in following(past).items():
+            add(masses, _Emitted(past.tokens + more.tokens, more.carried), probability * share)
+    return masses
+
+
+def _settled(
+    emitted: Mapping[_Emitted, Number],
+    following: Callable[[_Emitted], Mapping[_Emitted, Number]],
+    horizon: int,
 ) -> Law:
+    """Run rounds until nothing is carried or the horizon is reached; return the law of the tokens."""
     masses: dict[Context, Number] = {}
-    for tokens, probability in emitted.items():
-        for more, share in following(tokens).items():
-            add(masses, tokens + more, probability * share)
+    while emitted:
+        open_ended: dict[_Emitted, Number] = {}
+        for past, probability in emitted.items():
+            if past.carried and len(past.tokens) < horizon:
+                open_ended[past] = probability
+            else:
+                add(masses, past.tokens[:horizon], probability)
+        emitted = _continued(open_ended, following)
     return Law(masses)
 
 

@@ -12,19 +12,38 @@ from dataclasses import dataclass
 
 from speculative.draft.lookup import lookup
 from speculative.draft.model import model
-from speculative.draft.proposal import NO_DRAFT, Draft, Drafter
+from speculative.draft.paths import paths
+from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
+from speculative.draft.siblings import (
+    Siblings,
+    draw_siblings,
+    hub,
+    independent,
+    top,
+    top_and_one,
+    without_replacement,
+)
 from speculative.draft.stop import low_confidence, low_entropy_bound
 
 __all__ = [
     "DRAFTERS",
     "NO_DRAFT",
     "Draft",
+    "DraftTree",
     "Drafter",
     "DrafterEntry",
+    "Siblings",
+    "draw_siblings",
+    "hub",
+    "independent",
     "lookup",
     "low_confidence",
     "low_entropy_bound",
     "model",
+    "paths",
+    "top",
+    "top_and_one",
+    "without_replacement",
 ]
 
 

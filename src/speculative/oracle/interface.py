@@ -27,6 +27,9 @@ class Oracle:
     score_rows : callable, optional
         ``score_rows(context, drafted)`` -> ``len(drafted) + 1`` rows in one forward pass, row i being the law
         after ``context + drafted[:i]``. With None, `row` is asked position by position.
+    score_tree_rows : callable, optional
+        ``score_tree_rows(context, tokens, parents)`` -> ``len(tokens) + 1`` rows in one forward pass over a
+        tree, see :meth:`score_tree`. With None, `row` is asked node by node.
     vocabulary : tuple of str, optional
         What each token stands for: tells vocabularies of one size apart.
     context_limit : int, optional
@@ -36,6 +39,9 @@ class Oracle:
     row: Callable[[Context], Row] = field(repr=False)
     vocab_size: int
     score_rows: Callable[[Context, Context], Sequence[Row]] | None = field(default=None, repr=False)
+    score_tree_rows: Callable[[Context, Context, Sequence[int]], Sequence[Row]] | None = field(
+        default=None, repr=False
+    )
     vocabulary: tuple[str, ...] | None = field(default=None, repr=False)
     context_limit: int | None = None
 
@@ -100,6 +106,43 @@ class Oracle:
         if len(rows) != len(drafted) + 1:
             raise ValueError(
                 f"score_rows gave {len(rows)} rows for {len(drafted)} drafted tokens: give one more"
+            )
+        return rows
+
+    def score_tree(
+        self, context: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
+    ) -> list[Row]:
+        """The laws after `context` and after each node of a tree, in one forward pass if there is one.
+
+        Parameters
+        ----------
+        context : sequence of int
+            Tokens, oldest first.
+        tokens : sequence of int
+            n tokens; tokens[i] is node i + 1, and node 0 is the context.
+        parents : sequence of int
+            The node that each follows, parents[i] <= i.
+
+        Returns
+        -------
+        list of n + 1 ndarrays, each of shape (V,)
+            Row i is the law after the context and the tokens on the way from the root to node i.
+
+        Raises
+        ------
+        ValueError
+            As for a call with the context and any of the paths, and when `score_tree_rows` gives another
+            number of rows.
+        """
+        paths = [self.tokens(context)]
+        for token, parent in zip(tokens, parents, strict=True):
+            paths.append(self.tokens((*paths[parent], token)))
+        if self.score_tree_rows is None:
+            return [self.row(path) for path in paths]
+        rows = list(self.score_tree_rows(paths[0], tuple(tokens), tuple(parents)))
+        if len(rows) != len(paths):
+            raise ValueError(
+                f"score_tree_rows gave {len(rows)} rows for {len(paths) - 1} nodes: give one more"
             )
         return rows
 

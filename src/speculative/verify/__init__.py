@@ -7,17 +7,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from speculative.draft import Drafter, model, paths
+from speculative.oracle import Oracle
+from speculative.verify.block import block, hsd
 from speculative.verify.engine import from_numpy
 from speculative.verify.greedy import greedy
+from speculative.verify.greedy_block import greedy_block
 from speculative.verify.lenient import lenient
 from speculative.verify.match import match
+from speculative.verify.plan import Plan, lift, walk
+from speculative.verify.recursive import distinct_plan, recursive, recursive_distinct, recursive_plan
 from speculative.verify.token import token
 from speculative.verify.typical import typical
-from speculative.verify.verdict import Verdict
+from speculative.verify.verdict import Carried, Verdict
 from speculative.warp import Warp, temperature
 
-__all__ = ["VERIFIERS", "Verdict", "Verifier", "from_numpy", "greedy", "lenient", "match", "token", "typical"]
+__all__ = [
+    "VERIFIERS",
+    "Carried",
+    "Plan",
+    "Verdict",
+    "Verifier",
+    "block",
+    "distinct_plan",
+    "from_numpy",
+    "greedy",
+    "greedy_block",
+    "hsd",
+    "lenient",
+    "lift",
+    "match",
+    "recursive",
+    "recursive_distinct",
+    "recursive_plan",
+    "token",
+    "typical",
+    "walk",
+]
 
 
 @dataclass(frozen=True)
@@ -33,7 +61,9 @@ class Verifier:
     lossless : bool
         Whether its output has exactly the target's law.
     drafts : str
-        What it needs of a draft: "tokens and laws" or "tokens".
+        What it needs of a draft: "tokens" or "tokens and laws" of a chain, "tree", or the kind of tree.
+    make_drafter : callable
+        Makes a drafter of the kind it is for from a draft model's oracle, as the battery and the tables do.
     carries : str or None
         State handed from round to round.
     target_warp : Warp or None
@@ -44,6 +74,7 @@ class Verifier:
     paper: str
     lossless: bool
     drafts: str
+    make_drafter: Callable[[Oracle], Drafter] = model
     carries: str | None = None
     target_warp: Warp | None = None
 
@@ -52,10 +83,32 @@ VERIFIERS = {
     "token": Verifier(
         token, "Leviathan et al. 2023; Chen et al. 2023", lossless=True, drafts="tokens and laws"
     ),
+    "block": Verifier(block, "Sun et al. 2024", lossless=True, drafts="tokens and laws"),
+    "greedy_block": Verifier(
+        greedy_block,
+        "Sun et al. 2024, appendix",
+        lossless=True,
+        drafts="tokens and laws",
+        carries="changes of the target",
+    ),
     "greedy": Verifier(
         greedy, "Leviathan et al. 2023", lossless=True, drafts="tokens", target_warp=temperature(0)
     ),
     "match": Verifier(match, "Miao et al. 2024 (naive sampling)", lossless=True, drafts="tokens"),
+    "recursive": Verifier(
+        recursive,
+        "Miao et al. 2024 (SpecInfer)",
+        lossless=True,
+        drafts="tree",
+        make_drafter=partial(paths, num_paths=2),
+    ),
+    "recursive_distinct": Verifier(
+        recursive_distinct,
+        "Jeon et al. 2024 (RRSw)",
+        lossless=True,
+        drafts="tree",
+        make_drafter=partial(paths, num_paths=2),
+    ),
     "typical": Verifier(typical, "Cai et al. 2024", lossless=False, drafts="tokens"),
     "lenient": Verifier(lenient, "Leviathan et al. 2023, appendix", lossless=False, drafts="tokens and laws"),
 }

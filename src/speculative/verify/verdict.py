@@ -4,6 +4,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from speculative.chance import Number
+
+
+class Carried(NamedTuple):
+    """A change of the target that outlives the round it was made in (see `greedy_block`).
+
+    Parameters
+    ----------
+    positions : int
+        How many of the next tokens it holds for.
+    ratio : number
+        The target's joint probability of what was emitted under the change, divided by the draft's.
+    """
+
+    positions: int
+    ratio: Number
+
 
 class Verdict(NamedTuple):
     """The outcome of one round: the tokens it emits, and how many of them are accepted drafts.
@@ -15,7 +32,10 @@ class Verdict(NamedTuple):
         bonus) when every draft was accepted.
     accepted : int
         How many drafts were accepted: `len(tokens) - 1`.
+    carried : tuple of Carried
+        What the verifier is to be given in the next round, the oldest change first; empty for almost all.
     """
 
     tokens: tuple[int, ...]
     accepted: int
+    carried: tuple[Carried, ...] = ()
