@@ -10,7 +10,7 @@ import numpy as np
 
 from speculative.chance import Chance
 from speculative.distribution import Row
-from speculative.draft.proposal import Draft
+from speculative.draft.proposal import Draft, DraftTree
 from speculative.generator import as_generator
 
 
@@ -20,10 +20,12 @@ def from_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     Parameters
     ----------
     function : callable
-        `function(rng, draft, target_probs)` with a `numpy.random.Generator`, `draft.tokens` of length k (0
-        to k), `draft.probs` and `target_probs` as float64 arrays, (k, V) and (k + 1, V). It returns the
-        tokens emitted, or a Verdict. Where yours takes other arguments, hand it these in a function of
-        three lines.
+        `function(rng, draft, target_probs)` with a `numpy.random.Generator`. Of a chain, `draft.tokens` has
+        length k (0 to k), `draft.probs` and `target_probs` are float64 arrays, (k, V) and (k + 1, V). Of a
+        tree of n nodes, `draft` is a `DraftTree` whose siblings have rows of float64, and `target_probs` is
+        (n + 1, V), the row of the context first. It returns the tokens emitted, or a Verdict. Where yours
+        takes other arguments, hand it these in a function of three lines. One that carries state from round
+        to round takes it as the keyword `carried`.
 
     Returns
     -------
@@ -39,9 +41,23 @@ def from_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     return partial(_verify, function)
 
 
-def _verify(function: Callable[..., Any], chance: Chance, draft: Draft, target_probs: Sequence[Row]) -> Any:
-    target_rows = np.array([row.astype(np.float64) for row in target_probs])  # [k+1, V]
-    draft_rows = np.array([row.astype(np.float64) for row in draft.probs]).reshape(
-        -1, target_rows.shape[1]
-    )  # [k, V]
-    return function(as_generator(chance), Draft(draft.tokens, cast(Any, draft_rows)), target_rows)
+def _verify(
+    function: Callable[..., Any],
+    chance: Chance,
+    draft: Draft | DraftTree,
+    target_probs: Sequence[Row],
+    **carried: Any,
+) -> Any:
+    target_rows = np.array([row.astype(np.float64) for row in target_probs])  # [k+1, V] or [n+1, V]
+    return function(as_generator(chance), _in_floats(draft, target_rows.shape[1]), target_rows, **carried)
+
+
+def _in_floats(draft: Draft | DraftTree, vocab_size: int) -> Draft | DraftTree:
+    """Return the draft with its rows in float64; those of a chain in one array."""
+    if isinstance(draft, Draft):
+        rows = np.array([row.astype(np.float64) for row in draft.probs]).reshape(-1, vocab_size)  # [k, V]
+        return Draft(draft.tokens, cast(Any, rows))
+    draws = {
+        node: siblings._replace(row=siblings.row.astype(np.float64)) for node, siblings in draft.draws.items()
+    }
+    return DraftTree(draft.tokens, draft.parents, draws)
