@@ -6,7 +6,11 @@ from speculative.draft import low_confidence, model
 
 
 def rounds(*counts):
-    return [Round((0,) * (accepted + 1), drafted, accepted, "residual", ()) for drafted, accepted in counts]
+    """Rounds of chains, as (drafted, accepted): what follows a chain accepted whole is a bonus."""
+    return [
+        Round((0,) * (accepted + 1), drafted, accepted, "residual" if accepted < drafted else "bonus", ())
+        for drafted, accepted in counts
+    ]
 
 
 def test_each_figure_on_a_worked_example():

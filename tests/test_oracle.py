@@ -21,10 +21,11 @@ from speculative.oracle import (
     cached,
     check_vocabulary,
     checked,
-    count_reachable,
     from_logits,
     from_probs,
     map_rows,
+    path_by_path,
+    reachable,
     softmax,
     table,
 )
@@ -109,7 +110,7 @@ def test_the_limits_count_drafted_tokens_too():
     assert len(oracle.score((0, 1), (2, 0))) == 3
     with pytest.raises(ValueError, match="a context of 5 tokens is over the limit of 4"):
         oracle.score((0, 1), (2, 0, 1))
-    with pytest.raises(ValueError, match="token 3 in context"):
+    with pytest.raises(ValueError, match=r"token 3 in draft \(3,\) is outside the vocabulary"):
         oracle.score((0,), (3,))
 
 
@@ -352,7 +353,6 @@ def test_map_rows_maps_each_row_with_its_own_context(context, drafted):
         ]
         assert [row.tolist() for row in mapped.score(context, drafted)] == [row.tolist() for row in expected]
         assert mapped(context).tolist() == expected[0].tolist()
-        assert (mapped.score_rows is None) == (score is None)
         assert (mapped.vocabulary, mapped.context_limit) == (("a", "b", "c"), 9)
 
 
@@ -425,11 +425,18 @@ def test_cached_remembers_no_row_behind_a_token_of_probability_zero():
     assert oracle((1,)).tolist() == [1, 0, 0]
 
 
-def test_rows_can_be_reached_up_to_the_first_token_of_probability_zero():
-    assert count_reachable([C, A, A], (1, 2)) == 3
-    assert count_reachable([C, A, A], (0, 2)) == 1
-    assert count_reachable([A, C, A], (0, 0)) == 2
-    assert count_reachable([A], ()) == 1
+@pytest.mark.parametrize(
+    ("some_rows", "tokens", "parents", "expected"),
+    [
+        ([A], (), (), [0]),
+        ([C, A, A], (1, 2), (0, 1), [0, 1, 2]),
+        ([C, A, A], (0, 2), (0, 1), [0]),
+        ([A, C, A], (0, 0), (0, 1), [0, 1]),
+        ([C, A, C, B, A], (0, 1, 2, 2), (0, 0, 1, 2), [0, 2, 4]),
+    ],
+)
+def test_rows_can_be_reached_up_to_the_first_token_of_probability_zero(some_rows, tokens, parents, expected):
+    assert list(reachable(some_rows, tokens, parents)) == expected
 
 
 # checked
@@ -561,7 +568,7 @@ def test_checked_finds_rows_that_are_overwritten_or_no_laws():
     with pytest.raises(ValueError, match=r"the row at context \(\) sums to 2"):
         checked(Oracle(lambda context: 2 * A, 3))(())
     with pytest.raises(ValueError, match=r"the row at context \(1,\) sums to 2"):
-        checked(Oracle(lambda context: A, 3, lambda context, drafted: [A, 2 * A])).score((), (1,))
+        checked(Oracle(lambda context: A, 3, lambda context, tokens, parents: [A, 2 * A])).score((), (1,))
 
 
 # vocabularies
@@ -635,7 +642,7 @@ def test_checked_finds_a_cache_that_trusts_its_length():
         start = len(context)
         return [A if sum(held[:end]) % 2 else B for end in range(start, len(tokens) + 1)]
 
-    stale = Oracle(lambda context: score(context, ())[0], 3, score)
+    stale = Oracle(lambda context: score(context, ())[0], 3, path_by_path(score))
     oracle = checked(stale)
     oracle.score((0,), (1, 2))
     with pytest.raises(ValueError, match="make each row a function of the tokens before it"):

@@ -8,7 +8,7 @@ about accepted and rejected tokens, because nothing is kept between calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
@@ -99,22 +99,7 @@ def masked(oracle: Oracle, allowed: Allowed) -> Oracle:
     oracle's law conditioned on texts that are allowed throughout: the mass of a dead end goes to the tokens
     beside it, not to the other texts.
     """
-    return replace(
-        oracle, row=partial(_masked_row, oracle, allowed), score_rows=partial(_masked_rows, oracle, allowed)
-    )
-
-
-def _masked_row(oracle: Oracle, allowed: Allowed, context: Context) -> Row:
-    return _mask(allowed, context, oracle.row(context))
-
-
-def _masked_rows(oracle: Oracle, allowed: Allowed, context: Context, drafted: Context) -> list[Row]:
-    rows = oracle.score(context, drafted)
-    for i in range(len(rows)):
-        rows[i] = _mask(allowed, context + drafted[:i], rows[i])
-        if i < len(drafted) and rows[i][drafted[i]] == 0:
-            break
-    return rows
+    return map_rows(oracle, partial(_mask, allowed), reachable_only=True)
 
 
 def _mask(allowed: Allowed, context: Context, row: Row) -> Row:

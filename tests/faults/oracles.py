@@ -14,6 +14,7 @@ import numpy as np
 
 from speculative import Oracle
 from speculative.constraint import balanced_brackets, constrain, repetition_penalty
+from speculative.oracle import path_by_path
 from speculative.testing import by_context
 
 from . import checks
@@ -70,7 +71,9 @@ def newest_in_a_ring(held, wanted):
 def caching(keep):
     def make(oracle):
         model = Model(oracle, keep)
-        return replace(oracle, row=lambda context: model.score(context, ())[0], score_rows=model.score)
+        return replace(
+            oracle, row=lambda context: model.score(context, ())[0], score_rows=path_by_path(model.score)
+        )
 
     return make
 
@@ -83,7 +86,7 @@ def with_a_second_cache(oracle):
         ours, theirs = main.score(context, drafted), other.score(context, drafted)
         return [theirs[i] if (len(context) + i) % 2 else ours[i] for i in range(len(ours))]
 
-    return replace(oracle, row=lambda context: score(context, ())[0], score_rows=score)
+    return replace(oracle, row=lambda context: score(context, ())[0], score_rows=path_by_path(score))
 
 
 # Rows of one pass that look at other tokens than those before them
@@ -96,7 +99,7 @@ def looking_at(history):
         def score(context, drafted):
             return [oracle(history(context, drafted, i)) for i in range(len(drafted) + 1)]
 
-        return replace(oracle, score_rows=score)
+        return replace(oracle, score_rows=path_by_path(score))
 
     return make
 
@@ -158,7 +161,9 @@ def penalised(oracle):
 
 def penalised_by_a_ledger(oracle):
     ledger = Ledger(oracle)
-    return replace(oracle, row=lambda context: ledger.score(context, ())[0], score_rows=ledger.score)
+    return replace(
+        oracle, row=lambda context: ledger.score(context, ())[0], score_rows=path_by_path(ledger.score)
+    )
 
 
 def penalised_for(history):
@@ -175,7 +180,9 @@ def penalised_for(history):
                 for i in range(len(drafted) + 1)
             ]
 
-        return replace(oracle, row=lambda context: penalty(context, oracle(context)), score_rows=score)
+        return replace(
+            oracle, row=lambda context: penalty(context, oracle(context)), score_rows=path_by_path(score)
+        )
 
     return make
 
@@ -196,7 +203,7 @@ def grammar_at_the_first_position_only(oracle):
     def score(context, drafted):
         return [right(context), *(oracle(context + drafted[: i + 1]) for i in range(len(drafted)))]
 
-    return replace(right, score_rows=score)
+    return replace(right, score_rows=path_by_path(score))
 
 
 def grammar_one_token_behind(oracle):
@@ -215,7 +222,7 @@ def grammar_one_token_behind(oracle):
             rows.append(weights / weights.sum() if weights.any() else oracle(context))
         return rows
 
-    return replace(right, score_rows=score)
+    return replace(right, score_rows=path_by_path(score))
 
 
 class WrongOracle(NamedTuple):

@@ -5,20 +5,21 @@ model with a cache behind it makes the cache invisible. Rows are checked where a
 nothing after it needs to; whether a model gives probabilities or logits is said by name, never guessed.
 """
 
-from speculative.oracle.function import from_logits, from_probs, softmax
+from speculative.oracle.function import from_logits, from_probs, path_by_path, softmax
 from speculative.oracle.interface import Oracle, check_vocabulary
 from speculative.oracle.table import table
-from speculative.oracle.wrapper import cached, checked, count_reachable, map_rows
+from speculative.oracle.wrapper import cached, checked, map_rows, reachable
 
 __all__ = [
     "Oracle",
     "cached",
     "check_vocabulary",
     "checked",
-    "count_reachable",
     "from_logits",
     "from_probs",
     "map_rows",
+    "path_by_path",
+    "reachable",
     "softmax",
     "table",
 ]

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speculative.distribution import Context, Row, RowLike, check_row, describe_context, normalised
-from speculative.oracle.interface import Oracle
+from speculative.oracle.interface import Oracle, check_count, contexts_after
 
+RowsLike: TypeAlias = Sequence[RowLike] | NDArray[Any]
 RowFunction: TypeAlias = Callable[[Context], RowLike]
-ScoreFunction: TypeAlias = Callable[[Context, Context], Sequence[RowLike] | NDArray[Any]]
+ScoreFunction: TypeAlias = Callable[[Context, Context], RowsLike]
+TreeFunction: TypeAlias = Callable[[Context, Context, Context], RowsLike]
+Convert: TypeAlias = Callable[[RowLike, Context, int], Row]
 
 
 def from_probs(
@@ -21,6 +24,7 @@ def from_probs(
     vocab_size: int,
     *,
     score: ScoreFunction | None = None,
+    score_tree: TreeFunction | None = None,
     vocabulary: Sequence[str] | None = None,
     context_limit: int | None = None,
 ) -> Oracle:
@@ -34,7 +38,11 @@ def from_probs(
         Number of tokens V.
     score : callable, optional
         ``score(context, drafted)`` -> probabilities, shape (len(drafted) + 1, V), in one forward pass. Row i
-        depends on ``context + drafted[:i]`` and nothing else.
+        depends on ``context + drafted[:i]`` and nothing else. A tree is asked about path by path.
+    score_tree : callable, optional
+        In the place of `score`: ``score_tree(context, tokens, parents)`` -> probabilities, shape
+        (len(tokens) + 1, V), in one forward pass over a tree, see :meth:`Oracle.score_tree`. A chain is a
+        tree with the parents 0, 1, ...
     vocabulary : sequence of str, optional
         What the tokens stand for.
     context_limit : int, optional
@@ -45,9 +53,14 @@ def from_probs(
     Oracle
         It checks every row as :func:`speculative.distribution.check_row` does, and copies it unless nobody
         else can write to it.
+
+    Raises
+    ------
+    ValueError
+        For both `score` and `score_tree`.
     """
     return _from_function(
-        check_row, function, vocab_size, score, vocabulary=vocabulary, context_limit=context_limit
+        check_row, function, vocab_size, vocabulary, context_limit, score=score, score_tree=score_tree
     )
 
 
@@ -56,6 +69,7 @@ def from_logits(
     vocab_size: int,
     *,
     score: ScoreFunction | None = None,
+    score_tree: TreeFunction | None = None,
     vocabulary: Sequence[str] | None = None,
     context_limit: int | None = None,
 ) -> Oracle:
@@ -69,7 +83,11 @@ def from_logits(
         Number of tokens V.
     score : callable, optional
         ``score(context, drafted)`` -> logits, shape (len(drafted) + 1, V), in one forward pass. Row i
-        depends on ``context + drafted[:i]`` and nothing else.
+        depends on ``context + drafted[:i]`` and nothing else. A tree is asked about path by path.
+    score_tree : callable, optional
+        In the place of `score`: ``score_tree(context, tokens, parents)`` -> logits, shape
+        (len(tokens) + 1, V), in one forward pass over a tree, see :meth:`Oracle.score_tree`. A chain is a
+        tree with the parents 0, 1, ...
     vocabulary : sequence of str, optional
         What the tokens stand for.
     context_limit : int, optional
@@ -79,9 +97,14 @@ def from_logits(
     -------
     Oracle
         Its rows are float64. At a call it refuses logits as :func:`softmax` does.
+
+    Raises
+    ------
+    ValueError
+        For both `score` and `score_tree`.
     """
     return _from_function(
-        softmax, function, vocab_size, score, vocabulary=vocabulary, context_limit=context_limit
+        softmax, function, vocab_size, vocabulary, context_limit, score=score, score_tree=score_tree
     )
 
 
@@ -124,39 +147,79 @@ def softmax(logits: RowLike, context: Sequence[object] = (), vocab_size: int | N
     return normalised(weights)
 
 
+def path_by_path(
+    score: Callable[[Context, Context], Any],
+) -> Callable[[Context, Context, Context], list[Any]]:
+    """A function that scores trees, from one that scores chains.
+
+    Parameters
+    ----------
+    score : callable
+        ``score(context, drafted)`` -> ``len(drafted) + 1`` rows.
+
+    Returns
+    -------
+    callable
+        ``(context, tokens, parents)`` -> ``len(tokens) + 1`` rows, by one call of `score` for each path from
+        the root to a leaf: for a chain by one call. The first path through a node gives its row.
+    """
+    return partial(_path_by_path, score)
+
+
+def _path_by_path(
+    score: Callable[[Context, Context], Any], context: Context, tokens: Context, parents: Context
+) -> list[Any]:
+    rows: dict[int, Any] = {}
+    for leaf in sorted({*range(len(tokens) + 1)}.difference(parents)):
+        nodes = [leaf]
+        while nodes[-1] > 0:
+            nodes.append(parents[nodes[-1] - 1])
+        nodes.reverse()
+        path = tuple(tokens[node - 1] for node in nodes[1:])
+        for node, row in zip(nodes, check_count(score(context, path), len(path)), strict=True):
+            rows.setdefault(node, row)
+    return [rows[node] for node in range(len(tokens) + 1)]
+
+
 def _from_function(
-    convert: Callable[[RowLike, Context, int], Row],
+    convert: Convert,
     function: RowFunction,
     vocab_size: int,
-    score: ScoreFunction | None,
-    *,
     vocabulary: Sequence[str] | None,
     context_limit: int | None,
+    *,
+    score: ScoreFunction | None,
+    score_tree: TreeFunction | None,
 ) -> Oracle:
+    if score is not None:
+        if score_tree is not None:
+            raise ValueError("both score and score_tree: give score_tree alone, chains are trees too")
+        score_tree = path_by_path(score)
+    rows = None
+    if score_tree is not None:
+        rows = partial(_converted_rows, score=score_tree, convert=convert, vocab_size=vocab_size)
     return Oracle(
-        partial(_converted_row, convert, function, vocab_size),
+        partial(_converted_row, function=function, convert=convert, vocab_size=vocab_size),
         vocab_size,
-        None if score is None else partial(_converted_rows, convert, score, vocab_size),
+        rows,
         None if vocabulary is None else tuple(vocabulary),
         context_limit,
     )
 
 
-def _converted_row(
-    convert: Callable[[RowLike, Context, int], Row],
-    function: RowFunction,
-    vocab_size: int,
-    context: Context,
-) -> Row:
+def _converted_row(context: Context, *, function: RowFunction, convert: Convert, vocab_size: int) -> Row:
     return convert(function(context), context, vocab_size)
 
 
 def _converted_rows(
-    convert: Callable[[RowLike, Context, int], Row],
-    score: ScoreFunction,
-    vocab_size: int,
     context: Context,
-    drafted: Context,
+    tokens: Context,
+    parents: Context,
+    *,
+    score: TreeFunction,
+    convert: Convert,
+    vocab_size: int,
 ) -> list[Row]:
-    rows = score(context, drafted)
-    return [convert(row, context + drafted[:i], vocab_size) for i, row in enumerate(rows)]
+    rows = check_count(score(context, tokens, parents), len(tokens))
+    contexts = contexts_after(context, tokens, parents)
+    return [convert(row, each, vocab_size) for row, each in zip(rows, contexts, strict=True)]

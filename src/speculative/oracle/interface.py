@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import index
+from typing import TypeAlias, TypeVar
 
 from speculative.distribution import Context, Row, describe_context
+
+T = TypeVar("T")
+ScoreRows: TypeAlias = Callable[[Context, Context, Context], Sequence[Row]]
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,9 @@ class Oracle:
     vocab_size : int
         Number of tokens V. Tokens are 0 to V - 1.
     score_rows : callable, optional
-        ``score_rows(context, drafted)`` -> ``len(drafted) + 1`` rows in one forward pass, row i being the law
-        after ``context + drafted[:i]``. With None, `row` is asked position by position.
-    score_tree_rows : callable, optional
-        ``score_tree_rows(context, tokens, parents)`` -> ``len(tokens) + 1`` rows in one forward pass over a
-        tree, see :meth:`score_tree`. With None, `row` is asked node by node.
+        ``score_rows(context, tokens, parents)`` -> ``len(tokens) + 1`` rows in one forward pass over a tree,
+        see :meth:`score_tree`. Chains come to it too, as trees with the parents 0, 1, ...;
+        :func:`path_by_path` makes one of a function of chains. With None, `row` is asked node by node.
     vocabulary : tuple of str, optional
         What each token stands for: tells vocabularies of one size apart.
     context_limit : int, optional
@@ -38,10 +40,7 @@ class Oracle:
 
     row: Callable[[Context], Row] = field(repr=False)
     vocab_size: int
-    score_rows: Callable[[Context, Context], Sequence[Row]] | None = field(default=None, repr=False)
-    score_tree_rows: Callable[[Context, Context, Sequence[int]], Sequence[Row]] | None = field(
-        default=None, repr=False
-    )
+    score_rows: ScoreRows | None = field(default=None, repr=False)
     vocabulary: tuple[str, ...] | None = field(default=None, repr=False)
     context_limit: int | None = None
 
@@ -96,23 +95,14 @@ class Oracle:
         Raises
         ------
         ValueError
-            As for a call with ``context + drafted``, and when `score_rows` gives another number of rows.
+            As of :meth:`score_tree`.
         """
-        tokens = self.tokens((*context, *drafted))
-        start = len(tokens) - len(drafted)
-        if self.score_rows is None:
-            return [self.row(tokens[:end]) for end in range(start, len(tokens) + 1)]
-        rows = list(self.score_rows(tokens[:start], tokens[start:]))
-        if len(rows) != len(drafted) + 1:
-            raise ValueError(
-                f"score_rows gave {len(rows)} rows for {len(drafted)} drafted tokens: give one more"
-            )
-        return rows
+        return self.score_tree(context, drafted, range(len(drafted)))
 
-    def score_tree(
-        self, context: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
-    ) -> list[Row]:
+    def score_tree(self, context: Sequence[int], tokens: Sequence[int], parents: Sequence[int]) -> list[Row]:
         """The laws after `context` and after each node of a tree, in one forward pass if there is one.
+
+        As of :meth:`score`, rows behind a token of probability zero are unspecified.
 
         Parameters
         ----------
@@ -131,20 +121,16 @@ class Oracle:
         Raises
         ------
         ValueError
-            As for a call with the context and any of the paths, and when `score_tree_rows` gives another
-            number of rows.
+            For parents of no tree, as for a call with the context and any path, and when `score_rows` gives
+            another number of rows.
         """
-        paths = [self.tokens(context)]
-        for token, parent in zip(tokens, parents, strict=True):
-            paths.append(self.tokens((*paths[parent], token)))
-        if self.score_tree_rows is None:
-            return [self.row(path) for path in paths]
-        rows = list(self.score_tree_rows(paths[0], tuple(tokens), tuple(parents)))
-        if len(rows) != len(paths):
-            raise ValueError(
-                f"score_tree_rows gave {len(rows)} rows for {len(paths) - 1} nodes: give one more"
-            )
-        return rows
+        tokens = self._in_vocabulary(tokens, "draft")
+        parents = tuple(map(index, parents))
+        contexts = contexts_after(self._in_vocabulary(context, "context"), tokens, parents)
+        self._check_length(max(map(len, contexts)))
+        if self.score_rows is None:
+            return [self.row(each) for each in contexts]
+        return check_count(self.score_rows(contexts[0], tokens, parents), len(tokens))
 
     def tokens(self, context: Sequence[int]) -> Context:
         """Return a context as a tuple of ints, or raise where it holds something else or is too long.
@@ -164,22 +150,68 @@ class Oracle:
         ValueError
             For a token outside the vocabulary, and a context longer than `context_limit`.
         """
+        tokens = self._in_vocabulary(context, "context")
+        self._check_length(len(tokens))
+        return tokens
+
+    def _in_vocabulary(self, tokens: Sequence[int], name: str) -> Context:
         try:
-            tokens = tuple(map(index, context))
+            tokens = tuple(map(index, tokens))
         except TypeError:
-            raise ValueError(f"the context {context!r} is not made of tokens: give a tuple of ints") from None
+            raise ValueError(f"the {name} {tokens!r} is not made of tokens: give a tuple of ints") from None
         if tokens and not (min(tokens) >= 0 and max(tokens) < self.vocab_size):
             token = next(token for token in tokens if not 0 <= token < self.vocab_size)
             raise ValueError(
-                f"token {token} in context {describe_context(tokens)} is outside the vocabulary: "
+                f"token {token} in {name} {describe_context(tokens)} is outside the vocabulary: "
                 f"give tokens from 0 to {self.vocab_size - 1}"
             )
-        if self.context_limit is not None and len(tokens) > self.context_limit:
+        return tokens
+
+    def _check_length(self, length: int) -> None:
+        if self.context_limit is not None and length > self.context_limit:
             raise ValueError(
-                f"a context of {len(tokens)} tokens is over the limit of {self.context_limit}: "
+                f"a context of {length} tokens is over the limit of {self.context_limit}: "
                 f"give a shorter context, or draft fewer tokens"
             )
-        return tokens
+
+
+def contexts_after(context: Context, tokens: Context, parents: Sequence[int]) -> list[Context]:
+    """The tokens before each row of a tree's scores: the context, and what leads from it to each node.
+
+    Parameters
+    ----------
+    context : tuple of int
+        The root.
+    tokens, parents : sequences of n ints
+        The tree, see :meth:`Oracle.score_tree`.
+
+    Returns
+    -------
+    list of n + 1 tuples of int
+
+    Raises
+    ------
+    ValueError
+        When `tokens` and `parents` describe no tree.
+    """
+    if len(tokens) != len(parents):
+        raise ValueError(
+            f"a tree of {len(tokens)} tokens and {len(parents)} parents: give one parent a token"
+        )
+    contexts = [context]
+    for node, (token, parent) in enumerate(zip(tokens, parents, strict=True), start=1):
+        if not 0 <= parent < node:
+            raise ValueError(f"node {node} has parent {parent}: give an earlier node, 0 for the root")
+        contexts.append((*contexts[parent], token))
+    return contexts
+
+
+def check_count(rows: Iterable[T], num_tokens: int) -> list[T]:
+    """Return the rows of one pass over `num_tokens` drafted tokens as a list, or raise: there is one more."""
+    listed = list(rows)
+    if len(listed) != num_tokens + 1:
+        raise ValueError(f"score_rows gave {len(listed)} rows for {num_tokens} drafted tokens: give one more")
+    return listed
 
 
 def check_vocabulary(target: Oracle, draft: object) -> None:

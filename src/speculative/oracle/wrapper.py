@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -15,10 +15,12 @@ from speculative.distribution import (
     is_exact,
     total_variation,
 )
-from speculative.oracle.interface import Oracle
+from speculative.oracle.interface import Oracle, contexts_after
+
+RowMap = Callable[[Context, Row], RowLike]
 
 
-def map_rows(oracle: Oracle, function: Callable[[Context, Row], RowLike]) -> Oracle:
+def map_rows(oracle: Oracle, function: RowMap, *, reachable_only: bool = False) -> Oracle:
     """An oracle whose row is a function of the context and of the given oracle's row.
 
     Vocabulary, limits and scoring in one pass are kept: warps and penalties are made of this.
@@ -30,28 +32,43 @@ def map_rows(oracle: Oracle, function: Callable[[Context, Row], RowLike]) -> Ora
     function : callable
         ``function(context, row)`` -> probabilities, shape (V,): a pure function, which does not write to
         `row`.
+    reachable_only : bool
+        Leave the rows of a score as they are where they follow a drafted token to which `function` gave
+        probability zero: for one that has no answer there. Nothing reads them, see :meth:`Oracle.score`.
 
     Returns
     -------
     Oracle
         It checks the rows that `function` makes.
     """
-    one_pass = None if oracle.score_rows is None else partial(_mapped_rows, oracle, function)
-    return replace(oracle, row=partial(_mapped_row, oracle, function), score_rows=one_pass)
+    return replace(
+        oracle,
+        row=partial(_mapped_row, oracle, function),
+        score_rows=partial(_mapped_rows, oracle=oracle, function=function, reachable_only=reachable_only),
+    )
 
 
-def _mapped_row(oracle: Oracle, function: Callable[[Context, Row], RowLike], context: Context) -> Row:
+def _mapped_row(oracle: Oracle, function: RowMap, context: Context) -> Row:
     return _map(function, context, oracle.row(context))
 
 
 def _mapped_rows(
-    oracle: Oracle, function: Callable[[Context, Row], RowLike], context: Context, drafted: Context
+    context: Context,
+    tokens: Context,
+    parents: Context,
+    *,
+    oracle: Oracle,
+    function: RowMap,
+    reachable_only: bool,
 ) -> list[Row]:
-    rows = oracle.score(context, drafted)
-    return [_map(function, context + drafted[:i], row) for i, row in enumerate(rows)]
+    rows = oracle.score_tree(context, tokens, parents)
+    contexts = contexts_after(context, tokens, parents)
+    for node in reachable(rows, tokens, parents) if reachable_only else range(len(rows)):
+        rows[node] = _map(function, contexts[node], rows[node])
+    return rows
 
 
-def _map(function: Callable[[Context, Row], RowLike], context: Context, row: Row) -> Row:
+def _map(function: RowMap, context: Context, row: Row) -> Row:
     mapped = function(context, row)
     return row if mapped is row else check_row(mapped, context, row.size)
 
@@ -87,35 +104,37 @@ class _Cache:
             row = self.rows[context] = self.oracle.row(context)
         return row
 
-    def score_rows(self, context: Context, drafted: Context) -> list[Row]:
-        contexts = [context + drafted[:i] for i in range(len(drafted) + 1)]
+    def score_rows(self, context: Context, tokens: Context, parents: Context) -> list[Row]:
+        contexts = contexts_after(context, tokens, parents)
         if all(each in self.rows for each in contexts):
             return [self.rows[each] for each in contexts]
-        rows = self.oracle.score(context, drafted)
-        for i in range(count_reachable(rows, drafted)):
-            rows[i] = self.rows.setdefault(contexts[i], rows[i])
+        rows = self.oracle.score_tree(context, tokens, parents)
+        for node in reachable(rows, tokens, parents):
+            rows[node] = self.rows.setdefault(contexts[node], rows[node])
         return rows
 
 
-def count_reachable(rows: Sequence[Row], drafted: Sequence[int]) -> int:
-    """How many of the scored rows can be read: those that no drafted token of probability zero precedes.
+def reachable(rows: Sequence[Row], tokens: Sequence[int], parents: Sequence[int]) -> Iterator[int]:
+    """The nodes whose rows can be read: those that no drafted token of probability zero leads to.
 
     Parameters
     ----------
-    rows : sequence of k + 1 ndarrays, each of shape (V,)
-        What :meth:`Oracle.score` gives.
-    drafted : sequence of int
-        The k drafted tokens.
+    rows : sequence of n + 1 ndarrays, each of shape (V,)
+        What :meth:`Oracle.score_tree` gives; a row may be changed as soon as its node has come.
+    tokens, parents : sequences of n ints
+        The tree.
 
-    Returns
-    -------
+    Yields
+    ------
     int
-        From 1 to k + 1.
+        Nodes in their order, the root first.
     """
-    for i, token in enumerate(drafted):
-        if rows[i][token] == 0:
-            return i + 1
-    return len(drafted) + 1
+    found = {0}
+    yield 0
+    for node, (token, parent) in enumerate(zip(tokens, parents, strict=True), start=1):
+        if parent in found and rows[parent][token] != 0:
+            found.add(node)
+            yield node
 
 
 def checked(oracle: Oracle, tolerance: float = 1e-6) -> Oracle:
@@ -157,16 +176,21 @@ class _Checked:
         self._compare(again, first, f"the oracle gives two laws after context {describe_context(context)}")
         return first
 
-    def score_rows(self, context: Context, drafted: Context) -> list[Row]:
-        scored = self.oracle.score(context, drafted)
+    def score_rows(self, context: Context, tokens: Context, parents: Context) -> list[Row]:
+        scored = self.oracle.score_tree(context, tokens, parents)
         self.oracle.row(context[:1])  # a cache that trusts what it holds answers the rest from other tokens
-        rows = [check_row(row, context + drafted[:i], self.oracle.vocab_size) for i, row in enumerate(scored)]
-        for i in range(count_reachable(rows, drafted)):
+        contexts = contexts_after(context, tokens, parents)
+        rows = [
+            check_row(row, each, self.oracle.vocab_size) for row, each in zip(scored, contexts, strict=True)
+        ]
+        chain = parents == tuple(range(len(tokens)))
+        asked = ", ".join(map(describe_context, (context, tokens) if chain else (context, tokens, parents)))
+        for node in reachable(rows, tokens, parents):
             self._compare(
-                rows[i],
-                self.row(context + drafted[:i]),
-                f"row {i} of score({describe_context(context)}, {describe_context(drafted)}) is not the law "
-                f"after {describe_context(context + drafted[:i])}",
+                rows[node],
+                self.row(contexts[node]),
+                f"row {node} of {'score' if chain else 'score_tree'}({asked}) is not the law "
+                f"after {describe_context(contexts[node])}",
             )
         return rows
 
