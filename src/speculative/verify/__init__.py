@@ -15,8 +15,10 @@ from speculative.verify.block import block, hsd
 from speculative.verify.engine import from_numpy
 from speculative.verify.greedy import greedy
 from speculative.verify.greedy_block import greedy_block
+from speculative.verify.gumbel import gumbel
 from speculative.verify.lenient import lenient
 from speculative.verify.match import match
+from speculative.verify.minhash import minhash
 from speculative.verify.plan import Plan, lift, walk
 from speculative.verify.recursive import distinct_plan, recursive, recursive_distinct, recursive_plan
 from speculative.verify.token import token
@@ -35,10 +37,12 @@ __all__ = [
     "from_numpy",
     "greedy",
     "greedy_block",
+    "gumbel",
     "hsd",
     "lenient",
     "lift",
     "match",
+    "minhash",
     "recursive",
     "recursive_distinct",
     "recursive_plan",
@@ -95,6 +99,8 @@ VERIFIERS = {
         greedy, "Leviathan et al. 2023", lossless=True, drafts="tokens", target_warp=temperature(0)
     ),
     "match": Verifier(match, "Miao et al. 2024 (naive sampling)", lossless=True, drafts="tokens"),
+    "gumbel": Verifier(gumbel, "Daliri et al. 2025", lossless=True, drafts="tokens and laws"),
+    "minhash": Verifier(minhash, "Daliri et al. 2025", lossless=True, drafts="tokens and laws"),
     "recursive": Verifier(
         recursive,
         "Miao et al. 2024 (SpecInfer)",
