@@ -1,8 +1,8 @@
 """Drafters: where proposed tokens come from, each in a file of its own, and the table of them.
 
-A drafter is a program `(chance, context, num_draft_tokens) -> Draft`. It may propose fewer tokens than
-asked, and none at all. What it returns holds the tokens together with the law each was *actually drawn
-from*.
+A drafter is a program `(chance, context, num_draft_tokens) -> Draft or DraftTree`. It may propose fewer
+tokens than asked, and none at all. What it returns holds the tokens together with the law each was *actually
+drawn from*.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from speculative.draft.best_first import best_first
 from speculative.draft.lookup import lookup
 from speculative.draft.model import model
 from speculative.draft.paths import paths
 from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
+from speculative.draft.sequoia import TreeShape, sequoia, sequoia_shape
 from speculative.draft.siblings import (
     Siblings,
     draw_siblings,
@@ -24,6 +26,7 @@ from speculative.draft.siblings import (
     without_replacement,
 )
 from speculative.draft.stop import low_confidence, low_entropy_bound
+from speculative.draft.tree import tree
 
 __all__ = [
     "DRAFTERS",
@@ -33,6 +36,8 @@ __all__ = [
     "Drafter",
     "DrafterEntry",
     "Siblings",
+    "TreeShape",
+    "best_first",
     "draw_siblings",
     "hub",
     "independent",
@@ -41,8 +46,11 @@ __all__ = [
     "low_entropy_bound",
     "model",
     "paths",
+    "sequoia",
+    "sequoia_shape",
     "top",
     "top_and_one",
+    "tree",
     "without_replacement",
 ]
 
@@ -59,15 +67,24 @@ class DrafterEntry:
         Where it is published.
     deterministic : bool
         Whether the draft is a function of the context, so that every declared law is a point mass.
+    tree : bool
+        Whether it proposes a `DraftTree`, for the verifiers of trees.
     """
 
     function: Callable[..., Drafter]
     source: str
     deterministic: bool
+    tree: bool = False
 
 
 DRAFTERS = {
     "model": DrafterEntry(model, "Leviathan et al. 2023; Chen et al. 2023", deterministic=False),
     "lookup": DrafterEntry(lookup, "Saxena 2023 (prompt lookup)", deterministic=True),
+    "paths": DrafterEntry(
+        paths, "Sun et al. 2023 (SpecTr); Miao et al. 2024 (SpecInfer)", deterministic=False, tree=True
+    ),
+    "tree": DrafterEntry(tree, "Jeon et al. 2024 (RSD-C)", deterministic=False, tree=True),
+    "sequoia": DrafterEntry(sequoia, "Chen et al. 2024 (Sequoia)", deterministic=False, tree=True),
+    "best_first": DrafterEntry(best_first, "Li et al. 2024 (EAGLE-2)", deterministic=True, tree=True),
 }
 """Every drafter by name."""

@@ -1,39 +1,56 @@
 """Draft several independent chains of one model, merged where they begin alike.
 
-Miao et al. 2024, SpecInfer; Sun et al. 2023, SpecTr. A trunk before the branches is delayed expansion (Thomas
-et al. 2026).
+Sun et al. 2023, SpecTr (k i.i.d. drafts); Miao et al. 2024, SpecInfer. One chain before the branches is
+delayed expansion (Thomas et al. 2026).
 """
+
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
-from speculative.chance import Chance
-from speculative.distribution import Context
-from speculative.draft.proposal import Drafter, DraftTree
-from speculative.draft.siblings import Siblings, draw_siblings, independent
+from speculative._numbers import count
+from speculative.draft.grow import check_oracle, grow
+from speculative.draft.proposal import Drafter
+from speculative.draft.siblings import independent
 from speculative.oracle import Oracle
 
 
-def paths(oracle: Oracle, num_paths: int) -> Drafter:
-    return Drafter(partial(_paths, oracle, num_paths), oracle.vocab_size, oracle.vocabulary)
+def paths(oracle: Oracle, num_paths: int, *, trunk: int = 0) -> Drafter:
+    """Return a drafter of `num_paths` independent chains as one tree.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        The draft model, warped before.
+    num_paths : int
+        K, 1 or more.
+    trunk : int
+        How many tokens are drawn once, for all paths together, before they part. The path is
+        `num_draft_tokens` long with its trunk.
+
+    Returns
+    -------
+    Drafter
+        At most `trunk` + K (`num_draft_tokens` - `trunk`) nodes. One oracle call per node that has children,
+        one `pick` per path and level; ends early at the oracle's context limit.
+
+    Raises
+    ------
+    ValueError
+        For fewer than one path, a negative trunk, and for anything but an oracle.
+
+    Notes
+    -----
+    **Law.** Each path from the root is a chain of the oracle, independent of the others after the trunk. A
+    node that m paths go through has m independent draws below it. Its row is asked for once.
+    """
+    check_oracle("paths", oracle)
+    num_paths, trunk = count("num_paths", num_paths), count("trunk", trunk, 0)
+    propose = partial(grow, oracle=oracle, scheme=independent, below=partial(_below, num_paths, trunk))
+    return Drafter(propose, oracle.vocab_size, oracle.vocabulary)
 
 
-def _paths(oracle: Oracle, num_paths: int, chance: Chance, context: Context, num_draft_tokens: int) -> DraftTree:
-    tokens: Context = ()
-    parents: Context = ()
-    draws: dict[int, Siblings] = {}
-    level = {0: (context, num_paths)}  # node: the tokens before, how many paths go through it
-    for _ in range(num_draft_tokens):
-        below = {}
-        for node, (before, count) in level.items():
-            row = oracle(before)
-            drawn = draw_siblings(chance, independent, row, count)
-            children = {}
-            for token in drawn:
-                if token not in children:
-                    tokens, parents = (*tokens, token), (*parents, node)
-                    children[token] = len(tokens)
-                below[children[token]] = (before + (token,), drawn.count(token))
-            draws[node] = Siblings(tuple(children[token] for token in drawn), drawn, row, independent)
-        level = below
-    return DraftTree(tokens, parents, draws)
+def _below(num_paths: int, trunk: int, depth: int, visits: Sequence[None]) -> Sequence[None]:
+    """Let each path that visits a node go on by one draw of its own; they part where the trunk ends."""
+    return [None] * num_paths if depth == trunk else visits

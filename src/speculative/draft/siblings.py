@@ -1,8 +1,8 @@
 """How the children of a node are drawn: together, each from its own law given the ones before it.
 
-A scheme is a function `(row, drawn, count) -> row`: the law of the next of `count` siblings, given the draft's
-row at their parent and the siblings `drawn` so far; None where nothing is left to draw. The joint law of all
-siblings is the product of these rows, so what a verifier needs to know of a draw is the scheme itself.
+A scheme is a function `(row, drawn, count) -> row`: the law of the next of `count` siblings, given the
+draft's row at their parent and the siblings `drawn` so far; None where nothing is left to draw. The joint law
+of all siblings is the product of these rows, so what a verifier needs to know of a draw is the scheme itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from speculative.chance import Chance
-from speculative.distribution import Row, conditioned, point_mass
+from speculative.distribution import Row, conditioned, normalised, point_mass
 
 Scheme = Callable[[Row, Sequence[int], int], Row | None]
 
@@ -71,24 +71,30 @@ def independent(row: Row, drawn: Sequence[int], count: int) -> Row:  # noqa: ARG
 
 def without_replacement(row: Row, drawn: Sequence[int], count: int) -> Row | None:  # noqa: ARG001 - a scheme
     """Draw each sibling from the row without those before it (recursive speculative decoding, Sequoia)."""
-    kept = np.ones(len(row), dtype=bool)
-    kept[list(drawn)] = False
-    return conditioned(row, kept) if row[kept].any() else None
+    taken = list(drawn)
+    if not row[taken].any():
+        return row
+    weights = row.copy()
+    weights[taken] = 0
+    return normalised(weights) if weights.any() else None
 
 
 def top(row: Row, drawn: Sequence[int], count: int) -> Row | None:  # noqa: ARG001 - a scheme
     """Take the most probable tokens, the lower token among equals: nothing is drawn (EAGLE-2, Medusa)."""
-    best = _descending(row)
-    return point_mass(int(best[len(drawn)]), len(row)) if len(drawn) < len(best) else None
+    left = row.copy()
+    left[list(drawn)] = 0
+    best = int(left.argmax())
+    return point_mass(best, len(row)) if left[best] > 0 else None
 
 
 def top_and_one(row: Row, drawn: Sequence[int], count: int) -> Row | None:
-    """Draw one sibling from all but the `count` - 1 most probable tokens, then take those (Hu et al. 2025)."""
-    best = _descending(row)
-    certain = best[: min(count, len(best)) - 1]
-    if not drawn:
-        return conditioned(row, best[len(certain) :])
-    return point_mass(int(certain[len(drawn) - 1]), len(row)) if len(drawn) <= len(certain) else None
+    """Draw a sibling from all but the `count` - 1 most probable tokens, then take those (Hu et al. 2025)."""
+    if drawn:
+        return top(row, drawn, count) if len(drawn) < count else None
+    kept = np.ones(len(row), dtype=bool)
+    best = ranking(row, count)
+    kept[best[: min(count, len(best)) - 1]] = False
+    return conditioned(row, kept)
 
 
 def hub(row: Row, drawn: Sequence[int], count: int) -> Row | None:
@@ -105,7 +111,14 @@ def hub(row: Row, drawn: Sequence[int], count: int) -> Row | None:
     return without_replacement(row, drawn, count) if drawn[0] == best else point_mass(best, len(row))
 
 
-def _descending(row: Row) -> list[int]:
-    """Tokens with some probability, the most probable first, the lower one among equals."""
-    order = np.argsort(-row, kind="stable")
-    return [int(token) for token in order if row[token] > 0]
+def ranking(row: Row, count: int) -> list[int]:
+    """Return the `count` most probable tokens in that order, the lower token first among equals.
+
+    Fewer where fewer have any probability.
+    """
+    tokens = np.flatnonzero(row > 0)
+    if row.dtype != object and 0 < count < len(tokens):  # sort `count` of them, not V
+        least = np.partition(row, -count)[-count]
+        above = np.flatnonzero(row > least)
+        tokens = np.concatenate([above, np.flatnonzero(row == least)[: count - len(above)]])
+    return sorted(tokens.tolist(), key=row.__getitem__, reverse=True)[:count]

@@ -1,0 +1,100 @@
+"""What tree drafters share: a tree grown level by level from an oracle, siblings drawn by one scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from speculative.chance import Chance
+from speculative.distribution import Context
+from speculative.draft.proposal import DraftTree
+from speculative.draft.siblings import Scheme, Siblings, draw_siblings
+from speculative.oracle import Oracle
+
+Below = Callable[[int, Sequence[Any]], Sequence[Any]]
+"""`below(depth, visits)` says how many siblings to draw below a node, and hands something to each draw.
+
+`visits` is what was handed to the draws that led to the node: one thing, or several where independent draws
+repeated a token. What it returns has one thing for each draw below.
+"""
+
+
+def grow(
+    chance: Chance,
+    context: Context,
+    num_draft_tokens: int,
+    *,
+    oracle: Oracle,
+    scheme: Scheme,
+    below: Below,
+    root: Any = None,
+) -> DraftTree:
+    """Draw a tree of at most `num_draft_tokens` levels, the siblings of each node together.
+
+    Parameters
+    ----------
+    chance : Chance
+        One `pick` a draw.
+    context : tuple of int
+        The root.
+    num_draft_tokens : int
+        The most tokens on a path; fewer at the oracle's context limit.
+    oracle : Oracle
+        Asked once about each node that draws are made below.
+    scheme : callable
+        How siblings are drawn from the oracle's row.
+    below : callable
+        See `Below`.
+    root : object
+        What is handed to the root.
+
+    Returns
+    -------
+    DraftTree
+        A node has fewer children than draws where a token was repeated, and fewer draws than asked for where
+        the scheme had nothing left to draw.
+
+    Notes
+    -----
+    **Law.** Given the tokens up to a node, the draws below it have the joint law of the scheme for the
+    oracle's row there. How many they are depends on tokens already kept, never on a token that is then
+    dropped, and the subtrees of two siblings are drawn apart.
+    """
+    tokens: list[int] = []
+    parents: list[int] = []
+    draws: dict[int, Siblings] = {}
+    level: dict[int, tuple[Context, list[Any]]] = {0: (context, [root])}
+    for depth in range(levels(oracle, context, num_draft_tokens)):
+        following: dict[int, tuple[Context, list[Any]]] = {}
+        for node, (before, visits) in level.items():
+            handed = below(depth, visits)
+            if not handed:
+                continue
+            row = oracle(before)
+            drawn = draw_siblings(chance, scheme, row, len(handed))
+            children: dict[int, int] = {}
+            for token, visit in zip(drawn, handed, strict=False):
+                if token not in children:
+                    tokens.append(token)
+                    parents.append(node)
+                    children[token] = len(tokens)
+                    following[len(tokens)] = (*before, token), []
+                following[children[token]][1].append(visit)
+            draws[node] = Siblings(tuple(children[token] for token in drawn), drawn, row, scheme)
+        level = following
+    return DraftTree(tuple(tokens), tuple(parents), draws)
+
+
+def levels(oracle: Oracle, context: Context, num_draft_tokens: int) -> int:
+    """Return how many tokens can be drafted on a path: as many as asked for, or the context limit allows."""
+    if oracle.context_limit is None:
+        return num_draft_tokens
+    return max(0, min(num_draft_tokens, oracle.context_limit + 1 - len(context)))
+
+
+def check_oracle(drafter: str, oracle: object) -> None:
+    """Raise where a drafter is made of something else than an oracle."""
+    if not isinstance(oracle, Oracle):
+        raise ValueError(
+            f"draft.{drafter} of a {type(oracle).__name__}: give an oracle, from_probs(function, vocab_size)"
+        )
