@@ -2,8 +2,8 @@
 
 Daliri, Musco and Suresh 2025, "Coupling without communication and drafter-invariant speculative decoding".
 Darts fall on (token, height), uniformly; the draft takes the token of the first dart below its row, the
-target that of the first below its own. `coupling.darts` throws them; here they are summed over. The law of the
-two tokens is derived here.
+target that of the first below its own. `coupling.darts` throws them; here they are summed over. The law of
+the two tokens is derived here.
 """
 
 from __future__ import annotations
