@@ -421,7 +421,7 @@ def test_parts_that_are_something_else_are_refused(parts, message):
 
 
 def test_the_target_alone_wants_an_oracle_too():
-    with pytest.raises(ValueError, match="the target is no oracle"):
+    with pytest.raises(ValueError, match="the target is a function: make an oracle, from_probs"):
         sample(autoregress, lambda context: [1], max_new_tokens=1)
 
 
@@ -479,7 +479,7 @@ def test_messages_name_what_may_be_written():
         ),
         (
             partial(sample, autoregress, None, max_new_tokens=1),
-            r"^the target is no oracle: make one, from_probs\(",
+            r"^the target is None: make an oracle, from_probs\(",
         ),
         (
             partial(sample, speculate, TARGET, model(DRAFT), num_draft_tokens=-1),

@@ -13,13 +13,18 @@ from speculative.verify.verdict import Verdict
 
 def check_parts(target: Any, drafter: Any, verify: Any) -> None:
     """Raise where a target, a drafter or a verifier is something else, or speaks of other tokens."""
-    if not isinstance(target, Oracle):
-        raise ValueError(f"the target is {_kind(target)}: make an oracle, from_probs(function, vocab_size)")
+    check_target(target)
     if isinstance(drafter, Oracle) or not callable(drafter):
         raise ValueError(f"the drafter is {_kind(drafter)}: make a drafter, draft.model(oracle)")
     if not callable(verify):
         raise ValueError(f"the verifier is {_kind(verify)}: give a function, such as verify.token")
     check_vocabulary(target, drafter)
+
+
+def check_target(target: Any) -> None:
+    """Raise where a target is no oracle."""
+    if not isinstance(target, Oracle):
+        raise ValueError(f"the target is {_kind(target)}: make an oracle, from_probs(function, vocab_size)")
 
 
 def check_draft(draft: Any, num_draft_tokens: int, vocab_size: int) -> None:
@@ -46,8 +51,7 @@ def as_verdict(returned: Any, draft: Draft | DraftTree, vocab_size: int) -> Verd
         ) from None
     if not 1 <= len(tokens) <= draft.depth + 1:
         raise ValueError(
-            f"the verifier emitted {len(tokens)} tokens for {draft.depth} drafts: "
-            f"emit 1 to {draft.depth + 1}"
+            f"the verifier emitted {len(tokens)} tokens for {draft.depth} drafts: emit 1 to {draft.depth + 1}"
         )
     for token in tokens:
         if not 0 <= token < vocab_size:
@@ -55,14 +59,14 @@ def as_verdict(returned: Any, draft: Draft | DraftTree, vocab_size: int) -> Verd
     leading = len(nodes_along(draft, tokens[:-1])) - 1
     if not plain and not returned.accepted == leading == len(tokens) - 1:
         raise ValueError(
-            f"the verifier returned {returned!r} for drafts {draft.tokens}: `accepted` counts the drafts that "
-            "`tokens` begins with, and one more token follows them"
+            f"the verifier returned {returned!r} for drafts {draft.tokens}: `accepted` counts the drafts "
+            "that `tokens` begins with, and one more token follows them"
         )
     return Verdict(tokens, leading, () if plain else returned.carried)
 
 
 def nodes_along(draft: Draft | DraftTree, tokens: Context) -> list[int]:
-    """Return the nodes that `tokens` lead through from the root, the root first, as far as they are drafts."""
+    """Return the nodes that `tokens` lead through, the root first, as far as they are drafts."""
     nodes = [0]
     for token in tokens:
         child = draft.child(nodes[-1], token)

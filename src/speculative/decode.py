@@ -11,7 +11,14 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from speculative._checks import as_verdict, check_draft, check_parts, check_stop_tokens, nodes_along
+from speculative._checks import (
+    as_verdict,
+    check_draft,
+    check_parts,
+    check_stop_tokens,
+    check_target,
+    nodes_along,
+)
 from speculative._numbers import count
 from speculative.chance import Chance, Number
 from speculative.distribution import Context, Row
@@ -292,8 +299,7 @@ def _stop_reason(tokens: Context, max_new_tokens: int, stop_tokens: Collection[i
 
 def _check_prompt(target: Oracle, context: Context) -> Context:
     """Return the prompt as a tuple of tokens that the target can be asked about."""
-    if not isinstance(target, Oracle):
-        raise ValueError("the target is no oracle: make one, from_probs(function, vocab_size)")
+    check_target(target)
     if _room(target, context) < 0:
         raise ValueError(
             f"a prompt of {len(context)} tokens: the target's limit is {target.context_limit}; shorten it"
