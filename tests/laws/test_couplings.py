@@ -58,7 +58,7 @@ def test_both_tokens_have_their_own_law(coupling, pair):
 @both_couplings
 @given(row_pairs())
 def test_the_draft_and_the_target_may_change_places(coupling, pair):
-    """Neither construction knows which row is the target's; the conditional law is worked out one way only."""
+    """Neither construction knows which row is the target's; only the conditional law is written one way."""
     target, draft = pair
     assert joint(coupling, target, draft).tolist() == joint(coupling, draft, target).T.tolist()
 
@@ -111,8 +111,8 @@ def test_on_three_tokens_both_match_alike_and_the_quoted_number_is_that_of_one_d
 def test_on_four_tokens_the_race_matches_more():
     """Both rows have TV = 3/5, so darts match at (.1 (1.4) + .05 (1.55) + .25 (1.05)) / 1.6 = .3.
 
-    The race: at token 0 the larger ones of (.5, .05, .25, .2) / .5 and (.1, .6, .3, 0) / .1 sum to 1 + 6 + 3 +
-    .4 = 10.4; at token 1, over .05 and .6, to 10 + 1 + 5 + 4 = 20; at token 2, over .25 and .3, to 5.8.
+    The race: at token 0 the larger ones of (.5, .05, .25, .2) / .5 and (.1, .6, .3, 0) / .1 sum to 10.4 =
+    1 + 6 + 3 + .4; at token 1, over .05 and .6, to 20 = 10 + 1 + 5 + 4; at token 2, over .25 and .3, to 5.8.
     """
     assert matches("minhash", FOUR_TARGET, FOUR_DRAFT).sum() == Fraction(3, 10)
     expected = 1 / Fraction("10.4") + Fraction(1, 20) + 1 / Fraction("5.8")
