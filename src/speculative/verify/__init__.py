@@ -12,15 +12,28 @@ from functools import partial
 from speculative.draft import Drafter, model, paths
 from speculative.oracle import Oracle
 from speculative.verify.block import block, hsd
+from speculative.verify.cactus import cactus
+from speculative.verify.cascade import (
+    cascade,
+    defer_by_confidence,
+    defer_by_difference,
+    defer_by_distance,
+    ensemble,
+    token_specific,
+)
+from speculative.verify.divergence import jensen_shannon, kullback_leibler
 from speculative.verify.engine import from_numpy
+from speculative.verify.fuzzy import fuzzy
 from speculative.verify.greedy import greedy
 from speculative.verify.greedy_block import greedy_block
 from speculative.verify.gumbel import gumbel
 from speculative.verify.lenient import lenient
 from speculative.verify.match import match
+from speculative.verify.mentored import compromise, mentored
 from speculative.verify.minhash import minhash
 from speculative.verify.plan import Plan, lift, walk
 from speculative.verify.recursive import distinct_plan, recursive, recursive_distinct, recursive_plan
+from speculative.verify.threshold import threshold
 from speculative.verify.token import token
 from speculative.verify.typical import typical
 from speculative.verify.verdict import Carried, Verdict
@@ -33,20 +46,33 @@ __all__ = [
     "Verdict",
     "Verifier",
     "block",
+    "cactus",
+    "cascade",
+    "compromise",
+    "defer_by_confidence",
+    "defer_by_difference",
+    "defer_by_distance",
     "distinct_plan",
+    "ensemble",
     "from_numpy",
+    "fuzzy",
     "greedy",
     "greedy_block",
     "gumbel",
     "hsd",
+    "jensen_shannon",
+    "kullback_leibler",
     "lenient",
     "lift",
     "match",
+    "mentored",
     "minhash",
     "recursive",
     "recursive_distinct",
     "recursive_plan",
+    "threshold",
     "token",
+    "token_specific",
     "typical",
     "walk",
 ]
@@ -115,6 +141,11 @@ VERIFIERS = {
         drafts="tree",
         make_drafter=partial(paths, num_paths=2),
     ),
+    "mentored": Verifier(mentored, "Tran-Thien 2023", lossless=False, drafts="tokens and laws"),
+    "cactus": Verifier(cactus, "Hao and Mou 2026", lossless=False, drafts="tokens and laws"),
+    "fuzzy": Verifier(fuzzy, "Holsman et al. 2025", lossless=False, drafts="tokens and laws"),
+    "cascade": Verifier(cascade, "Narasimhan et al. 2025", lossless=False, drafts="tokens and laws"),
+    "threshold": Verifier(threshold, "SGLang", lossless=False, drafts="tokens"),
     "typical": Verifier(typical, "Cai et al. 2024", lossless=False, drafts="tokens"),
     "lenient": Verifier(lenient, "Leviathan et al. 2023, appendix", lossless=False, drafts="tokens and laws"),
 }

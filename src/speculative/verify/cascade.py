@@ -40,7 +40,7 @@ def defer_by_distance(target: Row, draft: Row, alpha: Number) -> Row:
 
 
 def token_specific(target: Row, draft: Row, alpha: Number) -> Row:
-    """Leave tokens with target >= (1 - alpha) * max(target) to the draft, the rest to the target (Token-V3)."""
+    """Leave tokens with target >= (1 - alpha) * max(target) to the draft, others to the target (Token-V3)."""
     kept = np.where(target >= (1 - alpha) * target.max(), draft, 0)
     rest = max(0, 1 - kept.sum())  # floats that sum to a little more than 1 leave nothing
     mixed: Row = kept + rest * target

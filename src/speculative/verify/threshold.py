@@ -7,6 +7,7 @@ speculative-accept-threshold-acc.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -25,8 +26,8 @@ def threshold(
     draft: Draft | DraftTree,
     target_probs: Sequence[Row],
     *,
-    threshold_single: Number = 1,
-    threshold_acc: Number = 1,
+    threshold_single: Number = Fraction(1, 2),
+    threshold_acc: Number = Fraction(1, 2),
 ) -> Verdict:
     """Accept a draft whose target probability reaches one threshold, or with that probability over another.
 
@@ -42,7 +43,7 @@ def threshold(
         A draft with at least this target probability is accepted for sure.
     threshold_acc : number in (0, 1]
         One uniform is compared with the target probabilities of the siblings so far, summed up and divided
-        by this.
+        by this. SGLang's defaults are 1 and 1.
 
     Returns
     -------
