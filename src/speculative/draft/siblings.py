@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from speculative.chance import Chance
-from speculative.distribution import Row, conditioned, normalised, point_mass
+from speculative.distribution import Row, conditioned, point_mass
 
 Scheme = Callable[[Row, Sequence[int], int], Row | None]
 
@@ -76,7 +76,11 @@ def without_replacement(row: Row, drawn: Sequence[int], count: int) -> Row | Non
         return row
     weights = row.copy()
     weights[taken] = 0
-    return normalised(weights) if weights.any() else None
+    if not weights.any():
+        return None
+    law: Row = weights / weights.sum()
+    law.setflags(write=False)
+    return law
 
 
 def top(row: Row, drawn: Sequence[int], count: int) -> Row | None:  # noqa: ARG001 - a scheme
