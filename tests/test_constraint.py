@@ -140,6 +140,24 @@ def test_a_mask_is_not_asked_behind_a_token_it_ruled_out():
         oracle((OPEN, CLOSE, CLOSE))
 
 
+@pytest.mark.parametrize("one_pass", [False, True])
+def test_nor_behind_one_in_a_tree(one_pass):
+    """Node 1 opens; nodes 2 and 3 close, once at the root, where nothing is open; node 4 follows that."""
+    passes = []
+
+    def score_tree(context, tokens, parents):
+        passes.append(tokens)
+        return [plain(context), plain((OPEN,)), plain((OPEN, CLOSE)), plain((CLOSE,)), plain((CLOSE, OPEN))]
+
+    plain = table(TARGET)
+    oracle = constrain(from_probs(plain, 4, score_tree=score_tree if one_pass else None), BRACKETS)
+    scored = oracle.score_tree((), (OPEN, CLOSE, CLOSE, OPEN), (0, 1, 0, 3))
+    expected = [oracle(()), oracle((OPEN,)), oracle((OPEN, CLOSE)), plain((CLOSE,)), plain((CLOSE, OPEN))]
+    assert [row.tolist() for row in scored] == [row.tolist() for row in expected]
+    assert scored[0][CLOSE] == scored[2][CLOSE] == 0
+    assert len(passes) == one_pass
+
+
 def test_masking_each_step_is_not_conditioning_the_text():
     """The first token at even odds, the second 3 to 1 for token 0; only 00 and 11 are allowed."""
     oracle = table([rational(["1/2", "1/2"]), rational(["3/4", "1/4"])])

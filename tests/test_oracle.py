@@ -6,6 +6,7 @@ import math
 import pickle
 import re
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speculative.constraint import masked, repetition_penalty
 from speculative.distribution import point_mass, rational
 from speculative.draft import NO_DRAFT, model
 from speculative.oracle import (
@@ -30,6 +32,7 @@ from speculative.oracle import (
     table,
 )
 from speculative.testing import rows
+from speculative.warp import compose, temperature, top_k
 
 A = rational(["1/2", "1/3", "1/6"])
 B = rational(["1/7", "2/7", "4/7"])
@@ -57,6 +60,24 @@ def scored(function, context, drafted):
     """One pass: row i from context + drafted[:i]."""
     return [function(context + drafted[:i]) for i in range(len(drafted) + 1)]
 
+
+def scored_tree(function, context, tokens, parents):
+    """One pass over a tree: row i from the context and the tokens on the way to node i."""
+    contexts = [context]
+    for token, parent in zip(tokens, parents, strict=True):
+        contexts.append((*contexts[parent], token))
+    return [function(each) for each in contexts]
+
+
+@st.composite
+def trees(draw, max_nodes=5):
+    """Tokens and parents."""
+    parents = tuple(draw(st.integers(0, node)) for node in range(draw(st.integers(0, max_nodes))))
+    return tuple(draw(st.integers(0, 2)) for _ in parents), parents
+
+
+TREE = (0, 1, 2, 2, 0), (0, 0, 1, 2, 2)
+"""Paths 0 2, 1 2 and 1 0."""
 
 short_contexts = st.lists(st.integers(0, 2), max_size=4).map(tuple)
 
@@ -119,6 +140,225 @@ def test_a_pass_with_too_few_or_too_many_rows_is_refused(count):
     oracle = from_probs(probs_by_context, 3, score=lambda context, drafted: [A] * count)
     with pytest.raises(ValueError, match=f"score_rows gave {count} rows for 1 drafted tokens: give one more"):
         oracle.score((), (0,))
+
+
+# trees
+
+
+def tree_oracles():
+    """The same laws, scored in each way."""
+    return [
+        from_probs(probs_by_context, 3),
+        from_probs(probs_by_context, 3, score=partial(scored, probs_by_context)),
+        from_probs(probs_by_context, 3, score_tree=partial(scored_tree, probs_by_context)),
+        Oracle(probs_by_context, 3, partial(scored_tree, probs_by_context)),
+        Oracle(probs_by_context, 3, path_by_path(partial(scored, probs_by_context))),
+    ]
+
+
+@given(short_contexts, trees())
+def test_row_i_of_a_tree_is_the_law_after_the_path_to_node_i(context, tree):
+    expected = [row.tolist() for row in scored_tree(probs_by_context, context, *tree)]
+    for oracle in tree_oracles():
+        assert [row.tolist() for row in oracle.score_tree(context, *tree)] == expected
+
+
+@given(short_contexts, short_contexts)
+def test_a_chain_is_a_tree_of_one_branch(context, drafted):
+    expected = [row.tolist() for row in scored(probs_by_context, context, drafted)]
+    for oracle in tree_oracles():
+        assert [row.tolist() for row in oracle.score(context, drafted)] == expected
+        rows_of_tree = oracle.score_tree(context, drafted, range(len(drafted)))
+        assert [row.tolist() for row in rows_of_tree] == expected
+
+
+def test_logits_of_a_tree_are_those_of_its_paths():
+    oracle = from_logits(logits_by_context, 3, score_tree=partial(scored_tree, logits_by_context))
+    expected = scored_tree(probs_by_context, (2,), *TREE)
+    for row, exact in zip(oracle.score_tree((2,), *TREE), expected, strict=True):
+        assert row == pytest.approx(exact.astype(float), rel=1e-14)
+
+
+def test_a_scorer_of_chains_is_asked_once_a_path_and_one_of_trees_once():
+    chains, passes = [], []
+
+    def score(context, drafted):
+        chains.append((context, drafted))
+        return scored(probs_by_context, context, drafted)
+
+    def score_tree(context, tokens, parents):
+        passes.append((context, tokens, parents))
+        return scored_tree(probs_by_context, context, tokens, parents)
+
+    for oracle in (from_probs(None, 3, score=score), from_probs(None, 3, score_tree=score_tree)):
+        oracle.score_tree((1,), *TREE)
+        oracle.score((1,), (0, 2))
+        oracle.score((1,), ())
+    assert chains == [((1,), path) for path in [(0, 2), (1, 2), (1, 0), (0, 2), ()]]
+    assert passes == [((1,), *TREE), ((1,), (0, 2), (0, 1)), ((1,), (), ())]
+
+
+def test_trees_reach_the_model_as_tuples_of_ints():
+    asked = []
+
+    def score_tree(*arguments):
+        asked.append(arguments)
+        return [A] * 3
+
+    from_probs(None, 3, score_tree=score_tree).score_tree([1], np.array([2, 0]), np.array([0, 0]))
+    assert asked == [((1,), (2, 0), (0, 0))]
+    assert {type(value) for argument in asked[0] for value in argument} == {int}
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        (((0, 1), (0,)), "a tree of 2 tokens and 1 parents: give one parent a token"),
+        (((0, 1), (0, 2)), "node 2 has parent 2: give an earlier node, 0 for the root"),
+        (((0, 1), (0, -1)), "node 2 has parent -1: give an earlier node"),
+        (((0, 3), (0, 0)), r"token 3 in draft \(0, 3\) is outside the vocabulary: give tokens from 0 to 2"),
+        (((0, 0.5), (0, 0)), r"the draft \(0, 0.5\) is not made of tokens: give a tuple of ints"),
+        (((0, 1, 2), (0, 1, 2)), "a context of 5 tokens is over the limit of 4: give a shorter context"),
+    ],
+)
+def test_a_tree_that_cannot_be_is_refused(tree, message):
+    for score_tree in (None, lambda context, tokens, parents: [A] * (len(tokens) + 1)):
+        oracle = from_probs(lambda context: A, 3, score_tree=score_tree, context_limit=4)
+        assert len(oracle.score_tree((1, 1), (0, 1, 2), (0, 1, 1))) == 4, "wide, and no deeper than allowed"
+        with pytest.raises(ValueError, match=f"^{message}"):
+            oracle.score_tree((1, 1), *tree)
+
+
+@pytest.mark.parametrize("count", [5, 7])
+def test_a_pass_over_a_tree_with_too_few_or_too_many_rows_is_refused(count):
+    message = f"score_rows gave {count} rows for 5 drafted tokens: give one more"
+    for oracle in (
+        from_probs(None, 3, score_tree=lambda *tree: [A] * count),
+        Oracle(None, 3, lambda *tree: [A] * count),
+    ):
+        with pytest.raises(ValueError, match=message):
+            oracle.score_tree((), *TREE)
+    oracle = from_probs(None, 3, score=lambda context, drafted: [A] * (count - 3))
+    with pytest.raises(ValueError, match=f"score_rows gave {count - 3} rows for 2 drafted tokens"):
+        oracle.score_tree((), *TREE)
+
+
+@pytest.mark.parametrize("make", [from_probs, from_logits])
+def test_two_scorers_are_one_too_many(make):
+    score = partial(scored, probs_by_context)
+    with pytest.raises(ValueError, match=r"^both score and score_tree: give score_tree alone"):
+        make(probs_by_context, 3, score=score, score_tree=partial(scored_tree, probs_by_context))
+
+
+def test_a_bad_row_of_a_tree_is_named_by_its_own_path():
+    def score_tree(context, tokens, parents):
+        return [A, A, A, A, A, [0.5, 0.5, 0.5]]
+
+    with pytest.raises(ValueError, match=r"the row at context \(2, 1, 0\) sums to 1.5"):
+        from_probs(None, 3, score_tree=score_tree).score_tree((2,), *TREE)
+
+
+def no_token_twice(context):
+    return np.array([not context or token != context[-1] for token in range(3)])
+
+
+WRAPPERS = {
+    "map_rows": lambda oracle: map_rows(oracle, last_token_first),
+    "temperature": temperature(Fraction(1, 2)),
+    "compose": compose(top_k(2), temperature(Fraction(1, 2))),
+    "repetition_penalty": lambda oracle: repetition_penalty(oracle, 2),
+    "masked": lambda oracle: masked(oracle, no_token_twice),
+    "cached": cached,
+    "checked": checked,
+    "all": lambda oracle: checked(cached(repetition_penalty(masked(top_k(2)(oracle), no_token_twice), 2))),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+@given(short_contexts, trees())
+def test_a_wrapper_answers_for_a_tree_in_one_pass_as_it_does_row_by_row(name, context, tree):
+    passes = []
+
+    def score_tree(*arguments):
+        passes.append(arguments)
+        return scored_tree(probs_by_context, *arguments)
+
+    wrapped = WRAPPERS[name](from_probs(probs_by_context, 3, score_tree=score_tree))
+    alone = WRAPPERS[name](from_probs(probs_by_context, 3))
+    rows_of_tree = wrapped.score_tree(context, *tree)
+    assert passes == [(context, *tree)]
+    contexts = scored_tree(lambda path: path, context, *tree)
+    for node in reachable(rows_of_tree, *tree):
+        assert rows_of_tree[node].tolist() == alone(contexts[node]).tolist()
+    for node, row in enumerate(alone.score_tree(context, *tree)):
+        assert row.tolist() == rows_of_tree[node].tolist()
+
+
+def test_a_wrapper_that_leaves_the_scorer_behind_is_found():
+    """What the test above is there for: rows asked alone are warped, rows of a tree are not."""
+    plain = from_probs(probs_by_context, 3, score_tree=partial(scored_tree, probs_by_context))
+    half_warped = replace(plain, row=temperature(Fraction(1, 2))(plain).row)
+    with pytest.raises(
+        ValueError, match=r"row 0 of score_tree\(\(\), \(0, 1, 2, 2, 0\), \(0, 0, 1, 2, 2\)\)"
+    ):
+        checked(half_warped).score_tree((), *TREE)
+
+
+def test_cached_asks_for_no_tree_that_it_knows():
+    passes = []
+
+    def score_tree(*arguments):
+        passes.append(arguments)
+        return scored_tree(probs_by_context, *arguments)
+
+    oracle = cached(from_probs(probs_by_context, 3, score_tree=score_tree))
+    first = oracle.score_tree((2,), *TREE)
+    for again in (oracle.score_tree((2,), *TREE), oracle.score_tree((2,), (1, 0, 2), (0, 0, 2))):
+        assert len(passes) == 1
+        assert again[0] is first[0]
+    assert oracle.score((2, 1), (2,))[1] is first[4]
+    assert len(passes) == 1
+    oracle.score_tree((2,), (1, 1), (0, 0))
+    assert len(passes) == 1, "known, though the same token twice"
+    assert oracle.score_tree((2,), (1, 1), (0, 1))[1] is first[2]
+    assert len(passes) == 2
+
+
+def test_cached_and_checked_leave_rows_of_a_tree_behind_a_token_of_probability_zero():
+    """Node 1 cannot come, node 3 follows it; node 2 can, and node 4 follows that."""
+    laws = {(): C, (1,): B, (1, 1): A}
+
+    def score_tree(context, tokens, parents):
+        return [C, point_mass(0, 3), B, point_mass(0, 3), A]
+
+    oracle = from_probs(laws.__getitem__, 3, score_tree=score_tree)
+    tree = (0, 1, 1, 1), (0, 0, 1, 2)
+    for wrapped in (checked(oracle), cached(oracle)):
+        assert wrapped.score_tree((), *tree)[3].tolist() == [1, 0, 0]
+        assert wrapped((1, 1)).tolist() == A.tolist()
+        with pytest.raises(KeyError):
+            wrapped((0,))
+
+
+def sees_a_cousin(context, tokens, parents):
+    """Row i from all nodes before it: a tree mask left causal, as for a chain."""
+    return [probs_by_context(context + tokens[:i]) for i in range(len(tokens) + 1)]
+
+
+def sees_its_parent_only(context, tokens, parents):
+    contexts = [context, *(context + tokens[i : i + 1] for i in range(len(tokens)))]
+    return [probs_by_context(each) for each in contexts]
+
+
+@pytest.mark.parametrize(
+    ("score_tree", "node", "path"), [(sees_a_cousin, 2, (2, 1)), (sees_its_parent_only, 3, (2, 0, 2))]
+)
+def test_checked_finds_a_tree_whose_rows_are_not_those_of_their_paths(score_tree, node, path):
+    oracle = from_probs(probs_by_context, 3, score_tree=score_tree)
+    oracle.score_tree((2,), *TREE)  # which alone says nothing
+    message = f"row {node} of score_tree((2,), {TREE[0]}, {TREE[1]}) is not the law after {path}, total"
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        checked(oracle).score_tree((2,), *TREE)
 
 
 @pytest.mark.parametrize(
@@ -614,6 +854,12 @@ def test_c10_drafters_are_compared_by_what_they_carry():
         map_rows(table([A, B, C]), last_token_first),
         cached(from_probs(probs_by_context, 3, score=partial(scored, probs_by_context))),
         checked(from_probs(probs_by_context, 3, score=partial(scored, probs_by_context))),
+        from_probs(probs_by_context, 3, score_tree=partial(scored_tree, probs_by_context)),
+        map_rows(
+            from_probs(probs_by_context, 3, score_tree=partial(scored_tree, probs_by_context)),
+            last_token_first,
+            reachable_only=True,
+        ),
     ],
 )
 def test_oracles_of_module_level_functions_can_be_sent_to_other_processes(oracle):
@@ -621,6 +867,9 @@ def test_oracles_of_module_level_functions_can_be_sent_to_other_processes(oracle
     copy = pickle.loads(pickle.dumps(oracle))
     assert [row.tolist() for row in copy.score((1,), (2,))] == [row.tolist() for row in expected]
     assert copy((1,)).tolist() == expected[0].tolist()
+    assert [row.tolist() for row in copy.score_tree((), (2,), (0,))] == [
+        row.tolist() for row in oracle.score_tree((), (2,), (0,))
+    ]
 
 
 @given(rows(4), rows(4))

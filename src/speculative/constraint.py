@@ -90,8 +90,8 @@ def masked(oracle: Oracle, allowed: Allowed) -> Oracle:
     -------
     Oracle
         Exact on exact rows. At a call it raises a ValueError where no allowed token has any probability.
-        Rows of a score that follow a token ruled out are not masked: nothing reads them (see
-        :meth:`Oracle.score`), and `allowed` may have no answer there.
+        Rows of a score that follow a token ruled out are not masked: `allowed` may have no answer there, and
+        a lossless verifier never gets there (see :meth:`Oracle.score`).
 
     Notes
     -----

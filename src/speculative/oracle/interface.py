@@ -77,8 +77,8 @@ class Oracle:
     def score(self, context: Sequence[int], drafted: Sequence[int]) -> list[Row]:
         """The laws after `context` and after each token of `drafted`, in one forward pass if there is one.
 
-        A row that follows a drafted token of probability zero is a valid row and otherwise unspecified: that
-        token is rejected whatever comes after it, so nothing reads the row.
+        A row that follows a drafted token of probability zero is a valid row and otherwise unspecified: a
+        lossless verifier rejects that token whatever comes after it, and makes nothing of the row.
 
         Parameters
         ----------

@@ -34,7 +34,7 @@ def map_rows(oracle: Oracle, function: RowMap, *, reachable_only: bool = False) 
         `row`.
     reachable_only : bool
         Leave the rows of a score as they are where they follow a drafted token to which `function` gave
-        probability zero: for one that has no answer there. Nothing reads them, see :meth:`Oracle.score`.
+        probability zero: for one that has no answer there. See :meth:`Oracle.score`.
 
     Returns
     -------
