@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from speculative.draft import Drafter, model, paths
+from speculative.draft import Drafter, hub, model, paths, tree
 from speculative.oracle import Oracle
 from speculative.verify.block import block, hsd
 from speculative.verify.cactus import cactus
@@ -27,14 +27,18 @@ from speculative.verify.fuzzy import fuzzy
 from speculative.verify.greedy import greedy
 from speculative.verify.greedy_block import greedy_block
 from speculative.verify.gumbel import gumbel
+from speculative.verify.k_seq import k_seq, k_seq_plan
 from speculative.verify.lenient import lenient
 from speculative.verify.match import match
 from speculative.verify.mentored import compromise, mentored
 from speculative.verify.minhash import minhash
+from speculative.verify.multipath import multipath
 from speculative.verify.plan import Plan, lift, walk
 from speculative.verify.recursive import distinct_plan, recursive, recursive_distinct, recursive_plan
+from speculative.verify.spechub import spechub, spechub_plan
 from speculative.verify.threshold import threshold
 from speculative.verify.token import token
+from speculative.verify.traversal import traversal
 from speculative.verify.typical import typical
 from speculative.verify.verdict import Carried, Verdict
 from speculative.warp import Warp, temperature
@@ -61,18 +65,24 @@ __all__ = [
     "gumbel",
     "hsd",
     "jensen_shannon",
+    "k_seq",
+    "k_seq_plan",
     "kullback_leibler",
     "lenient",
     "lift",
     "match",
     "mentored",
     "minhash",
+    "multipath",
     "recursive",
     "recursive_distinct",
     "recursive_plan",
+    "spechub",
+    "spechub_plan",
     "threshold",
     "token",
     "token_specific",
+    "traversal",
     "typical",
     "walk",
 ]
@@ -139,6 +149,34 @@ VERIFIERS = {
         "Jeon et al. 2024 (RRSw)",
         lossless=True,
         drafts="tree",
+        make_drafter=partial(paths, num_paths=2),
+    ),
+    "k_seq": Verifier(
+        k_seq,
+        "Sun et al. 2023 (SpecTr)",
+        lossless=True,
+        drafts="tree of independent siblings",
+        make_drafter=partial(paths, num_paths=2),
+    ),
+    "spechub": Verifier(
+        spechub,
+        "Sun et al. 2024 (SpecHub)",
+        lossless=True,
+        drafts="tree of pairs with the most probable token",
+        make_drafter=partial(tree, branching=(2, 2), scheme=hub),
+    ),
+    "traversal": Verifier(
+        traversal,
+        "Weng et al. 2025",
+        lossless=True,
+        drafts="tree",
+        make_drafter=partial(paths, num_paths=2),
+    ),
+    "multipath": Verifier(
+        multipath,
+        "Thomas and Pal 2026 (GBV)",
+        lossless=True,
+        drafts="independent paths",
         make_drafter=partial(paths, num_paths=2),
     ),
     "mentored": Verifier(mentored, "Tran-Thien 2023", lossless=False, drafts="tokens and laws"),
