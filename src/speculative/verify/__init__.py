@@ -13,6 +13,7 @@ from speculative.draft import Drafter, hub, model, paths, tree
 from speculative.oracle import Oracle
 from speculative.verify.block import block, hsd
 from speculative.verify.cactus import cactus
+from speculative.verify.canonical import canonical, canonical_plan
 from speculative.verify.cascade import (
     cascade,
     defer_by_confidence,
@@ -51,6 +52,8 @@ __all__ = [
     "Verifier",
     "block",
     "cactus",
+    "canonical",
+    "canonical_plan",
     "cascade",
     "compromise",
     "defer_by_confidence",
@@ -154,6 +157,13 @@ VERIFIERS = {
     "k_seq": Verifier(
         k_seq,
         "Sun et al. 2023 (SpecTr)",
+        lossless=True,
+        drafts="tree of independent siblings",
+        make_drafter=partial(paths, num_paths=2),
+    ),
+    "canonical": Verifier(
+        canonical,
+        "Khisti et al. 2025",
         lossless=True,
         drafts="tree of independent siblings",
         make_drafter=partial(paths, num_paths=2),
