@@ -5,10 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import partial
 
-from speculative import draft, verify
+from speculative import Draft, draft, point_mass, verify
 from speculative.draft import low_confidence, low_entropy_bound
 
 from . import drafts, rules
+from .blocks import block_rule
 from .rules import token_rule
 from .setups import Setup, drafting, greedy_rule, rule
 from .table import WARPED_BY, wrong_draft
@@ -76,6 +77,12 @@ def both_warped(warp):
     return lambda target, small: Setup(verify.token, warp(target), draft.model(warp(small)), warp(target))
 
 
+def block_as_if_certain(chance, draft, target_probs):
+    """Block verification of a sampled draft that is taken as certain, in the ratios and in the residuals."""
+    certain = tuple(point_mass(token, len(target_probs[0])) for token in draft.tokens)
+    return verify.block(chance, Draft(draft.tokens, certain), target_probs)
+
+
 AS_IF_CERTAIN = token_rule(accept=rules.own_probability, rest=rules.without_drafted)
 
 ALLOWED = {
@@ -84,6 +91,10 @@ ALLOWED = {
     "match of an argmax draft": drafting(certain, verify.match),  # z-lab/dflash#74
     "argmax draft with a point mass": wrong_draft(certain),  # SafeAILab/EAGLE#329, #221, #183
     "sampled draft judged as if it were certain": rule(AS_IF_CERTAIN),
+    "block verification": rule(verify.block),
+    "block verification, in parts": rule(block_rule()),
+    "block verification of an argmax draft": drafting(certain, verify.block),
+    "block verification of a sampled draft as if it were certain": rule(block_as_if_certain),
     "lenience 1": rule(partial(verify.lenient, lenience=1)),
     "half the acceptance with its own residual": rule(accepted_half_as_often),
     "stop before an uncertain token": drafting(partial(draft.model, stop=low_confidence(0.55))),

@@ -117,9 +117,13 @@ def ratio_in_eight_bits(target, draft, drafted):
     return Fraction(ceil(256 * ratio(target, draft, drafted)), 256)
 
 
-def in_half_precision(target, draft, drafted):
-    """The residual as target * (1 - draft / target), in float16."""
-    p, q = target.astype(np.float16), draft.astype(np.float16)
+def in_single_precision(target, draft, drafted):
+    return in_half_precision(target, draft, drafted, np.float32)
+
+
+def in_half_precision(target, draft, drafted, dtype=np.float16):
+    """The residual as target * (1 - draft / target) in few bits: what log(1 - x) is taken of."""
+    p, q = target.astype(dtype), draft.astype(dtype)
     share = np.divide(q, p, out=np.ones_like(p), where=p > 0)
     weights = rational((p * np.maximum(1 - share, 0)).tolist())
     return weights if weights.any() else target
@@ -241,6 +245,20 @@ def match_that_keeps_the_draft(chance, draft, target_probs):
 
 
 # Randomness used twice
+
+
+def length_by_the_uniform_of_the_test(chance, draft, target_probs):
+    """The draft goes on while the uniforms that will judge it are below 1/2; then the target is sampled.
+
+    So the law is half the target's and half that of acceptances min(1, 2 * ratio) with the right residual.
+    On F the latter is off by 1/10, as is lenience 1/2: 1/20.
+    """
+    for i, (drafted, row) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
+        if not chance.flip(Fraction(1, 2)):
+            return (*draft.tokens[:i], chance.pick(target_probs[i]))
+        if not chance.flip(min(1, 2 * ratio(target_probs[i], row, drafted))):
+            return (*draft.tokens[:i], chance.pick(right_residual(target_probs[i], row)))
+    return (*draft.tokens, chance.pick(target_probs[-1]))
 
 
 def one_uniform_for_acceptance_and_residual(chance, draft, target_probs):

@@ -26,6 +26,15 @@ NEXT_TARGET = rational([".05", ".05", ".10", ".80"])  # the target's law one pos
 DRAFT = rational([".50", ".05", ".25", ".20"])
 OTHER_DRAFT = rational([".50", ".20", ".10", ".20"])
 
+TWO_DRAFTS = Instance(
+    "two drafts",
+    target_laws={(): "1/4 1/4 1/2", (0,): "1/2 1/4 1/4", (1,): "1/4 1/2 1/4", (2,): "1/8 1/8 3/4"},
+    draft_laws={(): "1/2 1/8 3/8", (0,): "1/8 1/8 3/4", (1,): "1/2 1/4 1/4", (2,): "1/4 1/2 1/4"},
+    num_draft_tokens=2,
+)
+"""Small enough to be worked out by hand. Ratios of target to draft: 1/2 2 4/3, then 4 2 1/3 after token 0,
+1/2 2 1 after token 1, 1/2 1/4 3 after token 2."""
+
 
 class Setup(NamedTuple):
     """Everything that decides what comes out, and the law that should."""
@@ -82,6 +91,8 @@ class Fault:
         The law of the first token on F, where it has a name in the literature.
     printed : str
         The same and its distance, as rounded figures elsewhere give them.
+    joint : str or float
+        Total variation of the joint law of the block on `TWO_DRAFTS`, where F sees little: as `distance`.
     """
 
     name: str
@@ -90,6 +101,7 @@ class Fault:
     reported: str = ""
     law: tuple[Any, ...] = ()
     printed: str = ""
+    joint: str | float = ""
 
     def __str__(self) -> str:
         return self.name

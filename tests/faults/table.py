@@ -10,7 +10,8 @@ from math import exp, sqrt
 
 from speculative import compose, draft, from_probs, min_p, temperature, top_k, top_p, verify
 
-from . import drafts, rules
+from . import blocks, drafts, rules
+from .blocks import block_rule
 from .rules import token_rule
 from .setups import Fault, Setup, drafting, greedy_rule, rule
 
@@ -172,6 +173,10 @@ RULES = (
         "vllm-project/vllm#46665",
     ),
     Fault(
+        "residual in single precision", rule(token_rule(rest=rules.in_single_precision)), "7/1073741860",
+        "vllm-project/vllm#46665",
+    ),
+    Fault(
         "all rows one position late", rule(token_rule(accept_at=1, rest_at=1)), "4/5",
         "feifeibear/LLMSpeculativeSampling#29",
     ),
@@ -208,9 +213,86 @@ RULES = (
     ),
     Fault("ratio of the joint probabilities", rule(rules.ratio_of_joint_probabilities), "0"),
     Fault("residual of the first position", rule(rules.residual_of_the_first_position), "0"),
+    Fault(
+        "length of the draft by the uniform of the test", rule(rules.length_by_the_uniform_of_the_test),
+        "1/20",
+    ),
     Fault("lenience 1/2", rule(verify.lenient), "1/10", "lossy by design"),
 )  # fmt: skip
 """Other wrong rules."""
+
+BLOCKS = (
+    Fault(
+        "block: products of uniforms, residual of the token",
+        rule(
+            block_rule(
+                accept=blocks.weights_themselves, choose=blocks.by_products_of_uniforms,
+                rest=blocks.left_of_the_token,
+            )
+        ),
+        0.0, "vllm-project/vllm-ascend#7807", joint=0.21874839677880564,
+    ),
+    Fault(
+        "block: products of uniforms",
+        rule(block_rule(accept=blocks.weights_themselves, choose=blocks.by_products_of_uniforms)),
+        0.0, "vllm-project/vllm-ascend#7808", joint=0.20466421378924482,
+    ),
+    Fault(
+        "block: products of uniforms, sampled draft taken as certain",
+        rule(
+            block_rule(
+                weigh=blocks.as_if_certain, accept=blocks.weights_themselves,
+                choose=blocks.by_products_of_uniforms, rest=blocks.left_of_a_certain_draft,
+            )
+        ),
+        0.0, "vllm-project/vllm-ascend#7839", joint=0.07779473592859773,
+    ),
+    Fault(
+        "block: draft probabilities 1 in the ratios alone", rule(block_rule(weigh=blocks.as_if_certain)),
+        "491/2400", "vllm-project/vllm-ascend#7839", joint="1795/8192",
+    ),
+    Fault(
+        "block: accepted by weight", rule(block_rule(accept=blocks.weights_themselves)), "0", joint="3/32",
+    ),
+    Fault(
+        "block: the last test by the uncapped ratio", rule(block_rule(accept=blocks.last_uncapped)), "0",
+        "ZhouYuxuanYX/Hierarchical-Speculative-Decoding, transformers/generation/utils.py", joint="1/16",
+    ),
+    Fault(
+        "block: capped at new maxima only", rule(blocks.capped_at_new_maxima_only), "0",
+        "ZhouYuxuanYX/Hierarchical-Speculative-Decoding, algorithm.py", joint="1/4",
+    ),
+    Fault(
+        "block: the first failure ends the search", rule(block_rule(choose=blocks.up_to_the_first_failure)),
+        "0", "vllm-project/vllm-ascend#11985, a review", joint="3/20",
+    ),
+    Fault(
+        "block: mass of the residual before", rule(block_rule(accept=blocks.one_position_late)), "0",
+        joint="1/24",
+    ),
+    Fault(
+        "block: one uniform for all tests", rule(block_rule(choose=blocks.by_one_uniform)), "0", joint="1/20",
+    ),
+    Fault(
+        "block: residual of the token", rule(block_rule(rest=blocks.left_of_the_token)), "0",
+        "vllm-project/vllm-ascend#7807", joint="1/64",
+    ),
+    Fault(
+        "block: residual plus 1e-4", rule(block_rule(rest=blocks.left_with_a_little_everywhere)), "2/7505",
+        "multi-path code", joint="106531421/502102520864",
+    ),
+    Fault("greedy block: nothing carried", rule(blocks.greedy_without_the_carry), "0", joint="1/16"),
+    Fault(
+        "block: sampled draft dropped when improbable",
+        drafting(drafts.dropped_when_improbable, verify.block), "1/12",
+        "ikawrakow/ik_llama.cpp#1820, vllm-project/vllm#35301", joint="15/128",
+    ),
+    Fault(
+        "block: argmax draft with the soft law", drafting(drafts.argmax_with_soft_law, verify.block), "7/30",
+        "huggingface/transformers#32867", joint="11/48",
+    ),
+)  # fmt: skip
+"""Wrong block verification, and wrong drafts under the right one."""
 
 DRAFTS = (
     Fault(
@@ -296,4 +378,4 @@ DEEP = {
 }  # fmt: skip
 """Faults of longer drafts or contexts, of no drafts, of larger vocabularies; and where to look for them."""
 
-ONE_ROUND = (*CLASSIC, *RULES, *DRAFTS, *WARPS, *GREEDY, *DEEP)
+ONE_ROUND = (*CLASSIC, *RULES, *BLOCKS, *DRAFTS, *WARPS, *GREEDY, *DEEP)

@@ -20,6 +20,7 @@ from .setups import (
     DRAFT,
     OTHER_DRAFT,
     TARGET,
+    TWO_DRAFTS,
     Fault,
     distance_on_f,
     first_token,
@@ -63,6 +64,13 @@ def test_the_distance_on_f_is_the_one_of_the_table(fault):
         assert distance_on_f(fault.build) == pytest.approx(expected, abs=1e-14)
     else:
         assert distance_on_f(fault.build) == expected
+
+
+@pytest.mark.parametrize("fault", [fault for fault in ONE_ROUND if fault.joint], ids=str)
+def test_the_distance_of_a_block_of_two_drafts_is_the_one_of_the_table(fault):
+    expected = number(fault.joint)
+    distance = on_instance(fault.build, TWO_DRAFTS).distance
+    assert distance == (pytest.approx(expected, abs=1e-14) if isinstance(expected, float) else expected)
 
 
 SIMULATED = {"471/740": ".637", "27/740": ".037"}
