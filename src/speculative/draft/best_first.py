@@ -1,7 +1,7 @@
 """Draft the tree of the most confident paths: expand by cumulative probability, keep the best nodes.
 
 Li et al. 2024, EAGLE-2, section 4 (expansion and reranking). With a beam as wide as the budget it is the tree
-of OPT-Tree (Wang et al. 2024): no other one of so many nodes has a larger sum of its paths' probabilities.
+of OPT-Tree (Wang et al. 2025): no other one of so many nodes has a larger sum of its paths' probabilities.
 """
 
 from __future__ import annotations
