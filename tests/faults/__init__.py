@@ -2,7 +2,10 @@
 
     table.py      the named faults of one round, with their exact distances on fixture F
     setups.py     fixture F, and what a fault of one round is
-    rules.py      wrong verifiers
+    rules.py      wrong verifiers that judge token by token
+    blocks.py     wrong verifiers that judge blocks
+    trees.py      wrong verifiers of trees, trees that are not what they are declared to be
+    tree_table.py the named faults of trees
     drafts.py     wrong drafters
     loops.py      the named wrong loops
     checks.py     what a loop has to satisfy
