@@ -10,7 +10,7 @@ SOURCE = ROOT / "src" / "speculative"
 IN_READING_ORDER = {
     "the exact core": ["chance.py", "replay.py", "laws.py", "undecided*.py", "generator.py"],
     "laws over tokens": ["distribution.py", "oracle/*.py", "warp.py", "constraint.py"],
-    "the algorithm": ["draft/*.py", "verify/*.py", "decode.py", "_checks.py", "metrics.py"],
+    "the algorithm": ["draft/*.py", "verify/*.py", "coupling.py", "decode.py", "_checks.py", "metrics.py"],
     "the proof": ["proof.py", "battery.py", "testing.py"],
     "the clock": ["cost.py", "roofline.py", "measure.py", "_numbers.py"],
     "real text": ["model/*.py"],
