@@ -1,6 +1,7 @@
 """The loop: exact lengths, stop tokens, limits, records, reproducibility."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -29,8 +30,11 @@ from speculative import (
     table,
     verify,
 )
-from speculative.draft import model
+from speculative.constraint import masked, repetition_penalty
+from speculative.draft import DraftTree, Siblings, independent, model
+from speculative.draft import paths as tree_of_paths
 from speculative.testing import pairs
+from speculative.warp import temperature
 
 UNIFORM = table({(): rational(["1/4"] * 4)})
 TARGET = table({(): rational([".10", ".60", ".30", "0"]), (1,): rational(["0", "1/5", "2/5", "2/5"])})
@@ -488,3 +492,278 @@ def test_messages_name_what_may_be_written():
     ]:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+# ---------------------------------------------------------------- trees
+
+
+FORK = DraftTree(
+    tokens=(0, 1, 2, 1),
+    parents=(0, 0, 1, 2),
+    draws={
+        0: Siblings((1, 2), (0, 1), UNIFORM(()), independent),
+        1: Siblings((3,), (2,), UNIFORM(()), independent),
+        2: Siblings((4,), (1,), UNIFORM(()), independent),
+    },
+)
+"""The paths 0 2 and 1 1."""
+
+
+def forks(*wrong_at, vocab_size=8):
+    """Trees for `chain`: at each place what is right and what is wrong, both gone on with as if right.
+
+    The wrong one comes first. At the given absolute positions both are wrong.
+    """
+
+    def propose(chance, context, num_draft_tokens):
+        row = rational([Fraction(1, vocab_size)] * vocab_size)
+        tokens, parents, draws, level = [], [], {}, [(0, context)]
+        for position in range(len(context), len(context) + num_draft_tokens):
+            below = []
+            for node, before in level:
+                right = (before[-1] + 1) % vocab_size if before else 0
+                drafted = [(right + 3) % vocab_size, (right + 5 * (position in wrong_at)) % vocab_size]
+                nodes = (len(tokens) + 1, len(tokens) + 2)
+                tokens, parents = [*tokens, *drafted], [*parents, node, node]
+                draws[node] = Siblings(nodes, tuple(drafted), row, independent)
+                below += [(child, (*before, token)) for child, token in zip(nodes, drafted, strict=True)]
+            level = below
+        return DraftTree(tuple(tokens), tuple(parents), draws)
+
+    return Drafter(propose, vocab_size)
+
+
+TREE_VERIFIERS = [verify.match, verify.greedy, verify.recursive, verify.recursive_distinct]
+
+
+def test_the_record_of_a_round_on_a_tree():
+    """`match` draws from the target and walks; TARGET is .1 .6 .3 0 but after 1, where it is 0 .2 .4 .4."""
+    rounds = {
+        one.tokens: one
+        for one in law(speculate, TARGET, lambda *_: FORK, num_draft_tokens=2, verify=verify.match)
+    }
+    expected = {(2,): (0, "residual"), (0, 0): (1, "residual"), (0, 1): (1, "residual")}
+    expected |= {(1, token): (1, "residual") for token in (2, 3)}
+    expected |= {(0, 2, token): (2, "bonus") for token in (0, 1, 2)}
+    expected |= {(1, 1, token): (2, "bonus") for token in (1, 2, 3)}
+    assert {tokens: (one.accepted, one.last) for tokens, one in rounds.items()} == expected
+    assert {(one.drafted, one.carried) for one in rounds.values()} == {(4, ())}
+    for tokens, one in rounds.items():
+        assert one.target_probs == tuple(TARGET(tokens[:i])[token] for i, token in enumerate(tokens))
+
+
+def test_of_plain_tokens_those_along_the_tree_count_as_accepted():
+    for emitted, accepted, last in [
+        ((1, 1, 3), 2, "bonus"),
+        ((1, 3), 1, "residual"),
+        ((0, 1, 1), 1, "residual"),
+        ((3, 2, 1), 0, "residual"),
+        ((0,), 0, "residual"),
+    ]:
+        [one] = law(
+            speculate, TARGET, lambda *_: FORK, num_draft_tokens=2, verify=lambda *_, emitted=emitted: emitted
+        )
+        assert (one.tokens, one.accepted, one.last) == (emitted, accepted, last)
+        assert one.target_probs == tuple(TARGET(emitted[:i])[token] for i, token in enumerate(emitted))
+
+
+@pytest.mark.parametrize(
+    "verdict", [Verdict((1, 2, 1), 2), Verdict((2, 1), 1), Verdict((0, 2), 0), Verdict((0, 2, 1, 1), 3)]
+)
+def test_a_verdict_off_the_tree_is_refused(verdict):
+    with pytest.raises(ValueError, match=r"^the verifier (returned|emitted)"):
+        law(speculate, TARGET, lambda *_: FORK, num_draft_tokens=2, verify=lambda *_: verdict)
+
+
+def test_a_tree_that_is_too_deep_or_of_another_vocabulary_is_refused():
+    with pytest.raises(ValueError, match="proposed 2 tokens where 1 were asked for"):
+        law(speculate, TARGET, lambda *_: FORK, num_draft_tokens=1, verify=verify.match)
+    three = DraftTree((0,), (0,), {0: Siblings((1,), (0,), rational(["1/3"] * 3), independent)})
+    with pytest.raises(ValueError, match="the drafter's rows have 3 tokens, the target's 4: share a"):
+        law(speculate, TARGET, lambda *_: three, num_draft_tokens=1, verify=verify.match)
+
+
+@pytest.mark.parametrize("wrong_at", range(6))
+@pytest.mark.parametrize("k", range(1, 4))
+@pytest.mark.parametrize("verifier", TREE_VERIFIERS)
+def test_a_chain_stays_a_chain_wherever_a_tree_is_wrong(verifier, k, wrong_at):
+    options = {"max_new_tokens": 12, "num_draft_tokens": k, "verify": verifier}
+    made = sample(generate, chain(), forks(wrong_at), **options, rng=0)
+    assert made.tokens == tuple(i % 8 for i in range(12))
+    for start, one in zip(starts(made), made.rounds, strict=True):
+        asked = min(k, 12 - start - 1)
+        accepted = wrong_at - start if start <= wrong_at < start + asked else asked
+        assert (one.drafted, one.accepted) == (2 ** (asked + 1) - 2, accepted)
+        assert one.last == ("residual" if accepted < asked else "bonus")
+        assert one.target_probs == (1,) * len(one.tokens)
+
+
+@pytest.mark.parametrize("k", range(4))
+@pytest.mark.parametrize("stop", range(6))
+def test_a_stop_token_ends_the_text_inside_a_tree_too(stop, k):
+    options = {"max_new_tokens": 20, "num_draft_tokens": k, "verify": verify.recursive}
+    made = sample(generate, chain(), forks(), **options, stop_tokens={stop}, rng=0)
+    assert (made.tokens, made.stop_reason) == (tuple(range(stop + 1)), "stop_token")
+    *whole, cut = made.rounds
+    assert all((one.drafted, one.accepted) == (2 ** (k + 1) - 2, k) for one in whole)
+    if (place := stop % (k + 1)) < k:  # a draft: what is behind it, and beside it, was not judged
+        assert (cut.drafted, cut.accepted, cut.last) == (place + 1, place + 1, "draft")
+    else:
+        assert (cut.drafted, cut.accepted, cut.last) == (2 ** (k + 1) - 2, k, "bonus")
+
+
+@pytest.mark.parametrize("prompt", range(5))
+def test_the_context_limit_is_never_overrun_by_a_tree(prompt):
+    def row(context):
+        assert len(context) <= 4
+        return point_mass((context[-1] + 1) % 8 if context else 0, 8)
+
+    target, context = from_probs(row, 8, context_limit=4), tuple(range(prompt))
+    options = {"max_new_tokens": 50, "num_draft_tokens": 3, "verify": verify.recursive}
+    made = sample(generate, target, forks(), context, **options, rng=0)
+    assert (made.tokens, made.stop_reason) == (tuple(range(prompt, 5)), "context_limit")
+
+
+def test_a_tree_gets_no_deeper_than_what_can_be_kept():
+    options = {"num_draft_tokens": 3, "verify": verify.recursive}
+    for length in range(1, 9):
+        made = sample(generate, chain(), forks(), max_new_tokens=length, **options, rng=0)
+        assert made.tokens == tuple(range(length))
+        assert [one.accepted for one in made.rounds] == [3] * (length // 4) + [length % 4 - 1] * (
+            length % 4 > 0
+        )
+
+
+@pytest.mark.parametrize("verifier", [verify.recursive, verify.recursive_distinct, verify.match])
+@settings(max_examples=8)
+@given(
+    pair=pairs(vocab_sizes=(3, 3)),
+    length=st.integers(0, 3),
+    stop_tokens=st.sets(st.integers(0, 2), max_size=1),
+)
+def test_generate_on_trees_has_the_law_of_the_target_alone(verifier, pair, length, stop_tokens):
+    target = replace(pair.target, context_limit=3)
+    options = {"max_new_tokens": length, "stop_tokens": stop_tokens}
+    drafter = tree_of_paths(pair.draft, 2)
+    made = law(generate, target, drafter, (1, 0), num_draft_tokens=2, verify=verifier, **options)
+    alone = law(autoregress, target, (1, 0), **options)
+    assert made.exact
+    assert made.map(lambda one: (one.tokens, one.stop_reason)) == alone.map(
+        lambda one: (one.tokens, one.stop_reason)
+    )
+
+
+def test_a_tree_is_scored_in_one_pass_a_round_whatever_is_wrapped_around_the_target():
+    passes = []
+
+    def score_tree(context, tokens, parents):
+        passes.append((context, tokens))
+        contexts = [context]
+        for token, parent in zip(tokens, parents, strict=True):
+            contexts.append((*contexts[parent], token))
+        return [TARGET(each) for each in contexts]
+
+    one_pass = from_probs(lambda context: pytest.fail("one position at a time"), 4, score_tree=score_tree)
+
+    def wrapped(oracle):
+        other_token = masked(
+            oracle, lambda context: np.array([token not in context[-1:] for token in range(4)])
+        )
+        return repetition_penalty(temperature(Fraction(1, 2))(other_token), 2)
+
+    options = {"max_new_tokens": 20, "num_draft_tokens": 3, "verify": verify.recursive, "rng": 3}
+    made = sample(generate, wrapped(one_pass), tree_of_paths(DRAFT, 2), **options)
+    assert len(passes) == len(made.rounds)
+    assert [len(tokens) for _, tokens in passes] == [one.drafted for one in made.rounds]
+    assert max(one.drafted for one in made.rounds) > 3, "trees, not chains"
+    assert made == sample(generate, wrapped(TARGET), tree_of_paths(DRAFT, 2), **options)
+
+
+# ---------------------------------------------------------------- what a verifier carries from round to round
+
+
+BENT_TARGET = {(): rational([".5", ".3", ".2"]), (1,): rational([".2", ".2", ".6"])}
+BENT_DRAFT = table({(): rational([".2", ".3", ".5"]), (0,): rational([".6", ".2", ".2"])})
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize(
+    ("context_limit", "options"),
+    [
+        (None, {"max_new_tokens": 4}),
+        (None, {"max_new_tokens": 4, "stop_tokens": {1}}),
+        (4, {"max_new_tokens": 9}),
+        (4, {"max_new_tokens": 9, "stop_tokens": {1}}),
+    ],
+)
+def test_what_is_carried_keeps_a_whole_text_lossless(k, context_limit, options):
+    """Up to four rounds, with up to two changes of the target at a time."""
+    target = table(BENT_TARGET, context_limit=context_limit)
+    run = {"num_draft_tokens": k, "verify": verify.greedy_block, **options}
+    made = law(generate, target, model(BENT_DRAFT), (1,), **run)
+    alone = law(autoregress, target, (1,), **options)
+    assert made.exact
+    assert made.map(lambda one: (one.tokens, one.stop_reason)) == alone.map(
+        lambda one: (one.tokens, one.stop_reason)
+    )
+    assert max(len(one.rounds) for one in made) >= 3
+    assert max(len(part.carried) for one in made for part in one.rounds) == k - 1
+
+
+@settings(max_examples=10)
+@given(pairs(vocab_sizes=(3, 3), num_draft_tokens=(1, 2)), st.sets(st.integers(0, 2), max_size=1))
+def test_so_it_does_whatever_the_laws(pair, stop_tokens):
+    options = {"max_new_tokens": 3, "stop_tokens": stop_tokens}
+    run = {"num_draft_tokens": pair.num_draft_tokens, "verify": verify.greedy_block, **options}
+    made = law(generate, pair.target, pair.drafter, **run).map(lambda one: one.tokens)
+    assert made == law(autoregress, pair.target, **options).map(lambda one: one.tokens)
+
+
+def test_dropping_what_is_carried_is_caught():
+    """Target 2/3 1/3, draft 1/3 2/3, two drafts, one law after every context.
+
+    Drafts 00, 01 and 10 are accepted for certain, 11 with probability 1/9 : 4/9 = 1/4. Where it is not, with
+    3/9, no draft is kept, and 0 is emitted: the target less the draft is (1/3, 0). The target gives 00 the
+    probability 4/9, of which the draft has brought 1/9, and 01 the probability 2/9, all of which has come: so
+    the next token has to be 0, which is what is carried. Drawn from the target it is 1 one time in three, and
+    3/9 1/3 = 1/9 goes to 01 in the place of 00.
+    """
+    target = table({(): rational(["2/3", "1/3", 0])})
+    drafter = model(table({(): rational(["1/3", "2/3", 0])}))
+
+    def forgetful(chance, draft, target_probs):
+        return verify.greedy_block(chance, draft, target_probs)._replace(carried=())
+
+    alone = law(autoregress, target, max_new_tokens=3).map(lambda one: one.tokens)
+    for verifier, distance in [(verify.greedy_block, 0), (forgetful, Fraction(1, 9))]:
+        made = law(generate, target, drafter, max_new_tokens=3, num_draft_tokens=2, verify=verifier)
+        assert made.exact
+        assert made.map(lambda one: one.tokens).distance(alone) == distance
+
+
+def test_drafts_are_asked_for_as_long_as_a_change_of_the_target_lasts():
+    """Even the last token is then drafted: the draft's law is needed, though nothing drafted can follow."""
+    asked = []
+
+    def propose(chance, context, num_draft_tokens):
+        asked.append((len(context), num_draft_tokens))
+        return Draft((1,) * num_draft_tokens, (rational(["1/3", "2/3", 0]),) * num_draft_tokens)
+
+    class Rejecting:
+        def flip(self, probability):
+            return probability == 1
+
+        def pick(self, weights):
+            return int(np.argmax(weights))
+
+    target = table({(): rational(["2/3", "1/3", 0])})
+    options = {"max_new_tokens": 4, "verify": verify.greedy_block}
+    made = generate(Rejecting(), target, propose, num_draft_tokens=3, **options)
+    assert made.tokens == (0, 0, 0, 0)
+    assert [tuple(change.positions for change in one.carried) for one in made.rounds] == [
+        (2,),
+        (1, 1),
+        (),
+        (),
+    ]
+    assert asked == [(0, 3), (1, 2), (2, 1)]
