@@ -65,7 +65,7 @@ def winner_given_draft(drafted: int, draft: Row, target: Row) -> Row:
     height = (1 - s) * (p.sum() - p.cumsum()) + s * q.cumsum()  # H at each share; 1/2 or more
     integral = np.zeros_like(share)  # from the least share to each
     integral[order[1:]] = ((s[1:] - s[:-1]) / (height[1:] * height[:-1])).cumsum()
-    weights = target * np.maximum(integral[drafted] - integral, 0)
+    weights: Row = target * np.maximum(integral[drafted] - integral, 0)
     x = share[drafted]
     weights[drafted] = (1 - x) / np.maximum((1 - x) * draft, x * target).sum()
     return weights

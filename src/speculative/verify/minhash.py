@@ -54,6 +54,6 @@ def taken_given_draft(drafted: int, draft: Row, target: Row) -> Row:
     of its excess over the draft. They are in proportion to 1 + TV, their sum.
     """
     both = min(1, target[drafted] / draft[drafted])
-    weights = (1 - both) * target + excess(target, draft)
+    weights: Row = (1 - both) * target + excess(target, draft)
     weights[drafted] += both
     return weights
