@@ -24,7 +24,9 @@ def kullback_leibler(first: Row, second: Row) -> float:
     """
     held = first > 0
     first, second = first[held].astype(np.float64), second[held].astype(np.float64)
-    return float((first * np.log(first / second)).sum()) if second.all() else math.inf
+    if not second.all():
+        return math.inf
+    return max(0.0, float((first * np.log(first / second)).sum()))  # rounding can bring equal rows below 0
 
 
 def jensen_shannon(first: Row, second: Row) -> float:

@@ -36,8 +36,13 @@ def lenient(
 
     Notes
     -----
-    **Law.** Not the target's below lenience 1. One token has the law min(draft, target / lenience), plus
-    the missing mass shared out by the residual: no token exceeds target / lenience by acceptance.
+    **Law.** Not the target's below lenience 1. A draft is accepted with probability sum(min(draft, target /
+    lenience)). One token has the law min(draft, target / lenience), plus the missing mass shared out by the
+    residual max(0, target - draft): no token exceeds target / lenience.
+
+    The appendix changes the comparison and not the residual. Drawing from max(0, target - lenience * draft)
+    instead has the same acceptance and keeps below the same ceiling; but only with the residual as it is
+    is the rule on the line of `bound.trade_off`: no rule with this acceptance is nearer to the target.
     """
     if not 0 < lenience <= 1:
         raise ValueError(f"lenience={lenience}: give a number above 0 and at most 1")

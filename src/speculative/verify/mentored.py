@@ -70,6 +70,8 @@ def compromise(target: Row, draft: Row, *, budget: Number) -> Row:
         budget to within the rounding of floats, in which it is solved for; the row is exact all the same when
         both rows are, and sums to exactly one.
     """
+    if not budget:
+        return target  # the KL of rows that are all but equal is lost in rounding
     exact = is_exact(target) and is_exact(draft)
     between = rows_between(target, draft)
     distance = total_variation(target, draft)
