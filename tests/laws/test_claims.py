@@ -203,8 +203,8 @@ def test_c08_a_declared_law_that_was_not_sampled_changes_the_output(sampled, dec
     assert output.distance(as_mapping(TARGET(()))) == distance
 
 
-@settings(max_examples=25)
-@given(pairs(vocab_sizes=(3, 4), num_draft_tokens=(1, 3)), st.integers(0, 5))
+@settings(max_examples=10)
+@given(pairs(vocab_sizes=(3, 3), num_draft_tokens=(1, 3)), st.integers(0, 4))  # at most 27 * 9 * 3 paths
 def test_c09_greedy_is_token_for_token_plain_greedy_decoding(pair, length):
     greedy_target = temperature(0)(pair.target)
     alone = law(autoregress, greedy_target, max_new_tokens=length).map(lambda made: made.tokens)
