@@ -741,6 +741,20 @@ def test_dropping_what_is_carried_is_caught():
         assert made.map(lambda one: one.tokens).distance(alone) == distance
 
 
+def test_a_drafter_that_stops_while_something_is_carried_is_refused():
+    """The draft's laws are needed at the places that a change of the target holds for."""
+    target = table({(): rational(["2/3", "1/3", 0])})
+
+    def stopping(chance, context, num_draft_tokens):
+        return model(table({(): rational(["1/3", "2/3", 0])}))(chance, context, 0 if context else 2)
+
+    options = {"max_new_tokens": 3, "num_draft_tokens": 2, "verify": verify.greedy_block}
+    with pytest.raises(
+        ValueError, match=r"^greedy_block carries 1 positions and was given 0 drafts: draft as"
+    ):
+        law(generate, target, stopping, **options)
+
+
 def test_drafts_are_asked_for_as_long_as_a_change_of_the_target_lasts():
     """Even the last token is then drafted: the draft's law is needed, though nothing drafted can follow."""
     asked = []

@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speculative import Draft, law, prove, rational, table, verify
@@ -174,6 +174,7 @@ def by_definition(scheme, row, count):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
+@settings(max_examples=25)
 @given(rows(4), st.integers(1, 4))
 def test_siblings_have_the_law_that_their_scheme_says(scheme, row, count):
     drawn = law(draw_siblings, scheme, row, count)
@@ -182,6 +183,7 @@ def test_siblings_have_the_law_that_their_scheme_says(scheme, row, count):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
+@settings(max_examples=25)
 @given(rows(4), st.integers(1, 4))
 def test_the_law_of_siblings_is_the_product_of_the_laws_they_tell(scheme, row, count):
     for tokens, probability in law(draw_siblings, scheme, row, count).items():
@@ -213,11 +215,13 @@ def test_no_siblings_are_nobody(scheme):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_siblings_of_floats_have_the_same_laws_in_floats(scheme):
-    exact = law(draw_siblings, scheme, ROW, 3)
-    floats = law(draw_siblings, scheme, ROW.astype(np.float64), 3)
+@settings(max_examples=15)
+@given(rows(5), st.integers(1, 3))
+def test_siblings_of_floats_have_the_same_laws_in_floats(scheme, row, count):
+    exact = law(draw_siblings, scheme, row, count)
+    floats = law(draw_siblings, scheme, row.astype(np.float64), count)
     assert set(floats) == set(exact)
-    assert all(abs(floats[tokens] - float(exact[tokens])) < 1e-15 for tokens in exact)
+    assert all(abs(floats[tokens] - float(exact[tokens])) < 1e-14 for tokens in exact)
 
 
 @given(rows(3), st.integers(1, 4))

@@ -50,6 +50,22 @@ def test_a_short_draft_counts_only_where_it_was_judged():
     assert (figures.reached, figures.passed) == ((3, 2), (3, 1))
 
 
+def test_in_a_tree_a_position_is_judged_where_drafts_were_left_to_judge():
+    """A tree of 0 and 1, and 2 below 1: after 0 comes a bonus, after 1 one more draft is judged."""
+    kept = [((0, 0), "bonus"), ((1, 2, 0), "bonus"), ((1, 0), "residual"), ((2,), "residual")]
+    figures = statistics([Round(tokens, 3, len(tokens) - 1, last, ()) for tokens, last in kept])
+    assert (figures.reached, figures.passed) == ((4, 2), (3, 1))
+    assert figures.acceptance_by_position == (3 / 4, 1 / 2)
+    assert figures.acceptance == 4 / 12
+    assert figures.tokens_per_target_pass == 8 / 4
+    assert figures.drafted_per_round == 3
+
+
+def test_a_draft_that_ended_the_text_was_judged_and_nothing_behind_it():
+    figures = statistics([Round((1,), 1, 1, "draft", ()), Round((1, 2), 2, 2, "draft", ())])
+    assert (figures.reached, figures.passed) == ((2, 1), (2, 1))
+
+
 def test_drafts_behind_a_stop_token_count_nowhere():
     stop = table({(): rational([1, 0, 0])})
     made = sample(generate, stop, model(stop), max_new_tokens=9, num_draft_tokens=4, stop_tokens={0}, rng=0)

@@ -18,8 +18,9 @@ from speculative import (
     verify,
     with_generator,
 )
-from speculative.draft import low_confidence, model
+from speculative.draft import DraftTree, Siblings, independent, low_confidence, model
 from speculative.testing import pairs
+from speculative.verify import Carried
 
 TARGET = table({(): rational([".10", ".60", ".30", "0"])})
 DRAFT = table({(): rational([".50", ".05", ".25", ".20"])})
@@ -208,3 +209,59 @@ def test_residual_is_what_the_proof_needs():
         return [chance.pick(residual(target_probs[0], draft.probs[0]) + Fraction(1, 10**4))]
 
     assert prove(uniform_fallback, TARGET, DRAFTER, num_draft_tokens=1).distance > 0
+
+
+def test_on_a_tree_a_position_is_reached_where_drafts_are_left_to_judge():
+    """Siblings 0 and 1, and 2 below 1, each token one time in three: 2/3 pass, and 1/3 come to the second."""
+    row = rational(["1/3"] * 3)
+    tree = DraftTree(
+        (0, 1, 2),
+        (0, 0, 2),
+        {0: Siblings((1, 2), (0, 1), row, independent), 2: Siblings((3,), (2,), row, independent)},
+    )
+    proof = prove(verify.match, table(row), lambda *_: tree, num_draft_tokens=2)
+    assert proof.lossless
+    assert proof.survival == (Fraction(2, 3), Fraction(1, 9))
+    assert proof.reached == (1, Fraction(1, 3))
+    assert proof.acceptance_by_position == (Fraction(2, 3), Fraction(1, 3))
+    assert proof.expected_accepted == Fraction(7, 9)
+    assert proof.tokens_per_target_pass == Fraction(16, 9)
+
+
+CARRYING = {
+    "target": table(rational(["2/3", "1/3", 0])),
+    "drafter": model(table(rational(["1/3", "2/3", 0]))),
+}
+
+
+def forgetful(chance, draft, target_probs):
+    return verify.greedy_block(chance, draft, target_probs)._replace(carried=())
+
+
+@pytest.mark.parametrize(("k", "rounds"), [(1, 1), (1, 3), (2, 1), (2, 2), (2, 3), (3, 1)])
+def test_rounds_go_on_until_nothing_is_carried(k, rounds):
+    proof = prove(verify.greedy_block, **CARRYING, num_draft_tokens=k, rounds=rounds)
+    assert proof.lossless
+    assert proof.horizon == rounds * (k + 1) == max(map(len, proof.output))
+
+
+def test_a_change_of_the_target_that_is_not_carried_on_is_found():
+    """With 3/9 a round emits 0 alone, which is to be followed by 0 and is followed by 1 one time in three.
+
+    See `test_dropping_what_is_carried_is_caught` in test_decode.py.
+    """
+    proof = prove(forgetful, **CARRYING, num_draft_tokens=2)
+    assert (proof.exact, proof.distance) == (True, Fraction(1, 9))
+    assert proof.worst.tokens[:2] == (0, 1)
+    assert prove(forgetful, **CARRYING, num_draft_tokens=1).lossless, "one draft carries nothing"
+
+
+def test_what_is_carried_for_ever_ends_at_the_horizon():
+    """A verifier of nonsense: it carries on and on; the proof ends, and says what came out."""
+
+    def endless(chance, draft, target_probs, carried=()):
+        return Verdict((chance.pick(target_probs[0]),), 0, (Carried(1, Fraction(1)),))
+
+    proof = prove(endless, **CARRYING, num_draft_tokens=1, rounds=2)
+    assert proof.lossless
+    assert proof.horizon == 4
