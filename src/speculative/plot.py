@@ -14,6 +14,7 @@ import numpy as np
 
 from speculative._numbers import Number, count, positive
 from speculative.cost import best_num_draft_tokens, break_even_cost, speedup
+from speculative.distribution import Row, total_variation
 from speculative.laws import Path
 from speculative.roofline import Hardware, Model, break_even_batch, speedup_at_batch
 
@@ -34,6 +35,7 @@ __all__ = [
     "plot_roofline",
     "plot_speedup",
     "plot_speedup_map",
+    "plot_trade_off",
 ]
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
@@ -310,6 +312,47 @@ def plot_acceptance(
     ax.set_xlabel("position in the draft")
     ax.set_ylabel(quantity)
     ax.set_ylim(0, 1)
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_trade_off(
+    target: Row,
+    draft: Row,
+    rules: Mapping[str, Sequence[tuple[Number, Number]]],
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Distance over acceptance of one token: the line that no rule is below, and rules as a parameter moves.
+
+    Parameters
+    ----------
+    target, draft : ndarray, shape (V,)
+        The two laws.
+    rules : mapping from name to sequence of (acceptance, distance, ...)
+        Up to six curves, of the `bound.position` of a rule for each value of its parameter. A curve of one
+        point is a dot.
+    ax : matplotlib Axes, optional
+        A new figure's by default.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    _some(list(rules))
+    apart = float(total_variation(target, draft))
+    ax = _axes(ax, 6.4, 4.2)
+    line = [0, 1 - apart, 1], [0, 0, apart]
+    ax.fill_between(*line, color=PALE, linewidth=0, alpha=0.6)
+    ax.plot(*line, color=INK, linewidth=2.2, label="least distance")
+    ax.annotate("no rule", (0.97, 0.03), xycoords="axes fraction", color=GREY, ha="right")
+    for (name, places), colour in zip(rules.items(), COLOURS, strict=False):
+        acceptances, distances = ([float(place[i]) for place in places] for i in (0, 1))
+        ax.plot(acceptances, distances, "-o", color=colour, markersize=3.5, linewidth=1.2, label=name)
+    ax.set_xlim(0, 1.01)
+    ax.set_ylim(bottom=-0.01)
+    ax.set_xlabel("probability that a draft is accepted")
+    ax.set_ylabel("distance of a token's law from the target's")
     ax.legend(frameon=False)
     return ax
 

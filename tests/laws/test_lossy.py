@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from speculative import BATTERY, VERIFIERS, Draft, from_probs, prove, rational, table, total_variation, verify
-from speculative.bound.trade_off import best_residual, least_distance, lowest, position
+from speculative.bound.trade_off import best_residual, least_distance, lowest_distance, position
 from speculative.distribution import excess, residual
 from speculative.draft import model, paths
 from speculative.testing import pairs
@@ -170,7 +170,7 @@ def test_one_token_has_the_law_and_the_acceptance_that_are_claimed(name, pair):
     slack = 1 - acceptance + distance - tv(target.tolist(), drafted.tolist())
     assert position(verifier, target, drafted) == (acceptance, distance, slack)
     assert slack == 0 if name in ON_THE_LINE else slack >= 0
-    assert slack > 0 or distance == lowest(target, drafted, acceptance)
+    assert slack > 0 or distance == lowest_distance(target, drafted, acceptance)
 
 
 CHAINS = [name for name, entry in VERIFIERS.items() if entry.make_drafter is model]
@@ -182,7 +182,7 @@ CHAINS = [name for name, entry in VERIFIERS.items() if entry.make_drafter is mod
 def test_every_verifier_is_on_the_line_or_above(name, pair):
     place = position(VERIFIERS[name].function, *rows(pair))
     assert place.slack >= (0 if isinstance(place.slack, Fraction) else -1e-12)
-    assert place.distance >= lowest(*rows(pair), place.acceptance) - Fraction(1, 10**12)
+    assert place.distance >= lowest_distance(*rows(pair), place.acceptance) - Fraction(1, 10**12)
 
 
 @pytest.mark.parametrize("name", OFF_THE_LINE)
@@ -283,7 +283,7 @@ def test_both_bounds_are_those_of_a_linear_program():
         assert least_distance(target, drafted, b) == pytest.approx(
             program_for_one_token(target, drafted, b=b), abs=1e-9
         )
-        assert lowest(target, drafted, acceptance) == pytest.approx(
+        assert lowest_distance(target, drafted, acceptance) == pytest.approx(
             program_for_one_token(target, drafted, acceptance=acceptance), abs=1e-9
         )
 

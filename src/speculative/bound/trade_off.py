@@ -17,7 +17,7 @@ from speculative.distribution import Row, excess, total_variation
 from speculative.draft.proposal import Draft
 from speculative.laws import law
 
-__all__ = ["Position", "best_residual", "least_distance", "lowest", "position"]
+__all__ = ["Position", "best_residual", "least_distance", "lowest_distance", "position"]
 
 
 class Position(NamedTuple):
@@ -39,7 +39,7 @@ class Position(NamedTuple):
     slack: Number
 
 
-def lowest(target: Row, draft: Row, acceptance: Number) -> Number:
+def lowest_distance(target: Row, draft: Row, acceptance: Number) -> Number:
     """Return the least distance from the target of any rule that accepts a draft with this probability.
 
     Parameters
