@@ -1,5 +1,6 @@
 """Tree drafters: their shapes, their laws, and drafters beside them that declare another law than theirs."""
 
+import math
 from collections import Counter
 from fractions import Fraction
 from functools import cache
@@ -124,10 +125,10 @@ def test_so_many_siblings_at_each_depth(drafter, sizes):
 @pytest.mark.parametrize("name", MAKERS)
 def test_one_oracle_call_for_each_node_that_has_children(name):
     oracle, asked = counted(random_oracle(9))
-    proposal = drawn(MAKERS[name](oracle), context=(3, 1))
+    proposal = drawn(MAKERS[name](oracle), context=(3, 1), num_draft_tokens=3)
     before = contexts(proposal)
     assert len(asked) == len(set(asked))
-    expanded = {(3, 1, *before[node]) for node in proposal.draws}
+    expanded = {(3, 1, *before[parent]) for parent in proposal.parents}
     assert set(asked) == expanded if name in SAMPLED else set(asked) >= expanded
 
 
@@ -423,8 +424,16 @@ def test_the_drafter_grows_the_shape():
     proposal = drawn(sequoia(random_oracle(50), RATES, 6), num_draft_tokens=3)
     assert proposal.parents == shape.parents
     assert shape.expected_accepted == Fraction(1, 2) + 2 * Fraction(1, 4) + 3 * Fraction(1, 8)
-    shallow = drawn(sequoia(random_oracle(50), RATES, 6), num_draft_tokens=1)
-    assert shallow.parents == (0, 0, 0)
+
+
+def test_the_shape_is_the_best_for_the_depth_that_is_left():
+    """Of two nodes a chain is the better tree, 24/25 to 9/10, where there is room for it."""
+    rates = (Fraction(3, 5), Fraction(3, 10))
+    drafter = sequoia(random_oracle(50), rates, 2)
+    assert drawn(drafter, num_draft_tokens=2).parents == (0, 1)
+    assert drawn(drafter, num_draft_tokens=1).parents == (0, 0)
+    limited = sequoia(table([0.5, 0.5], context_limit=1), rates, 2)
+    assert drawn(limited, context=(0,), num_draft_tokens=2).parents == (0, 0)
 
 
 def test_the_rates_of_a_step_are_those_that_recursive_rejection_has():
@@ -517,9 +526,9 @@ def test_a_budget_is_exact_in_floats(num_nodes, width):
 
 
 def test_a_probability_rounded_above_one_does_not_put_a_child_before_its_parent():
-    above = Oracle(lambda _: np.array([1.0 + 1e-10, 0.0, 0.0]), 3)
+    above = Oracle(lambda context: (1.0 + 1e-10) * point_mass(len(context), 3), 3)
     proposal = best_first(above, 2)(None, (), 3)
-    assert (proposal.tokens, proposal.parents) == ((0, 0), (0, 1))
+    assert (proposal.tokens, proposal.parents) == ((0, 1), (0, 1))
 
 
 # --- rankings
@@ -531,6 +540,16 @@ def test_the_ranking_of_floats_is_that_of_a_stable_sort(row, number):
     assert ranking(row, number) == order[:number]
     assert ranking(row.astype(np.float64), number) == order[:number]
     assert ranking(point_mass(4, 6), number) == [4][:number]
+
+
+@given(rows(4))
+def test_draws_without_replacement_by_their_definition(row):
+    """A token comes next with its share of what those before it have left."""
+    drawn_at_once = law(lambda chance: draw_siblings(chance, without_replacement, row, 3))
+    for tokens, probability in drawn_at_once.items():
+        assert len(set(tokens)) == len(tokens) == min(3, np.count_nonzero(row))
+        left = [1 - sum(row[token] for token in tokens[:i]) for i in range(len(tokens))]
+        assert probability == math.prod(row[token] / rest for token, rest in zip(tokens, left, strict=True))
 
 
 @given(rows(5), st.integers(1, 6))
