@@ -505,7 +505,7 @@ def test_with_a_beam_it_keeps_what_eagle_2_keeps(some_rows, num_nodes, width, de
 def test_kept_siblings_are_the_first_of_the_ranking(some_rows, num_nodes, width):
     proposal = best_first(by_context(some_rows), num_nodes, width=width)(None, (), 3)
     for siblings in proposal.draws.values():
-        assert list(siblings.tokens) == ranking(siblings.row, len(siblings.tokens))
+        assert list(siblings.tokens) == list(ranking(siblings.row))[: len(siblings.tokens)]
         assert siblings.scheme is top
 
 
@@ -534,12 +534,12 @@ def test_a_probability_rounded_above_one_does_not_put_a_child_before_its_parent(
 # --- rankings
 
 
-@given(rows(6), st.integers(0, 7))
-def test_the_ranking_of_floats_is_that_of_a_stable_sort(row, number):
+@given(rows(6))
+def test_the_ranking_is_that_of_a_stable_sort(row):
     order = [token for token in sorted(range(6), key=lambda token: -row[token]) if row[token]]
-    assert ranking(row, number) == order[:number]
-    assert ranking(row.astype(np.float64), number) == order[:number]
-    assert ranking(point_mass(4, 6), number) == [4][:number]
+    assert list(ranking(row)) == order
+    assert list(ranking(row.astype(np.float64))) == order
+    assert list(ranking(point_mass(4, 6))) == [4]
 
 
 @given(rows(4))

@@ -7,6 +7,7 @@ of OPT-Tree (Wang et al. 2025): no other one of so many nodes has a larger sum o
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 
 from speculative._numbers import count
 from speculative.chance import Chance, Number
@@ -64,10 +65,14 @@ def _best_first(
     rows: dict[Context, Row] = {}
     kept: list[Context] = [()]
     for depth in range(levels(oracle, context, num_draft_tokens)):
+        least = confidence[kept[-1]] if len(kept) > num_nodes else 0  # no more can be kept, only better ones
         for path in [path for path in kept if len(path) == depth][:width]:
             row = rows[path] = oracle(context + path)
-            for token in ranking(row, min(width, num_nodes)):
-                confidence[(*path, token)] = confidence[path] * min(1, row[token])  # float rows may pass 1
+            for token in islice(ranking(row), width):
+                value = confidence[path] * min(1, row[token])  # float rows may pass 1
+                if value <= least:
+                    break
+                confidence[(*path, token)] = value
         kept = sorted(confidence, key=confidence.__getitem__, reverse=True)[: num_nodes + 1]
     in_tree = set(kept)
     return _as_tree([path for path in confidence if path in in_tree], rows)

@@ -8,6 +8,7 @@ of all siblings is the product of these rows, so what a verifier needs to know o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -96,8 +97,7 @@ def top_and_one(row: Row, drawn: Sequence[int], count: int) -> Row | None:
     if drawn:
         return top(row, drawn, count) if len(drawn) < count else None
     kept = np.ones(len(row), dtype=bool)
-    best = ranking(row, count)
-    kept[best[: min(count, len(best)) - 1]] = False
+    kept[list(islice(ranking(row), count))[:-1]] = False
     return conditioned(row, kept)
 
 
@@ -115,14 +115,9 @@ def hub(row: Row, drawn: Sequence[int], count: int) -> Row | None:
     return without_replacement(row, drawn, count) if drawn[0] == best else point_mass(best, len(row))
 
 
-def ranking(row: Row, count: int) -> list[int]:
-    """Return the `count` most probable tokens in that order, the lower token first among equals.
-
-    Fewer where fewer have any probability.
-    """
-    tokens = np.flatnonzero(row > 0)
-    if row.dtype != object and 0 < count < len(tokens):  # sort `count` of them, not V
-        least = np.partition(row, -count)[-count]
-        above = np.flatnonzero(row > least)
-        tokens = np.concatenate([above, np.flatnonzero(row == least)[: count - len(above)]])
-    return sorted(tokens.tolist(), key=row.__getitem__, reverse=True)[:count]
+def ranking(row: Row) -> Iterator[int]:
+    """Yield the tokens that have any probability, the most probable first, the lower one among equals."""
+    left = row.copy()
+    while left[token := int(left.argmax())] > 0:
+        yield token
+        left[token] = 0
