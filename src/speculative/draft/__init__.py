@@ -15,7 +15,8 @@ from speculative.draft.lookup import lookup
 from speculative.draft.model import model
 from speculative.draft.paths import paths
 from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
-from speculative.draft.sequoia import TreeShape, sequoia, sequoia_shape
+from speculative.draft.sequoia import sequoia
+from speculative.draft.shape import TreeShape, sequoia_shape
 from speculative.draft.siblings import (
     Siblings,
     draw_siblings,
