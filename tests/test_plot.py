@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from speculative import Draft, law, paths, plot, rational, residual, verify
+from speculative import Draft, bound, law, paths, plot, rational, residual, verify
 from speculative.cost import best_num_draft_tokens, break_even_cost, speedup
 from speculative.measure import Estimate
 from speculative.roofline import Hardware, Model, break_even_batch, speedup_at_batch
@@ -202,6 +202,15 @@ def test_c22_roofline_up_to_a_given_batch():
 # ---------------------------------------------------------------- laws, acceptance
 
 
+def test_trade_off_has_the_line_and_a_curve_per_rule():
+    """The rows are .3 apart: the line leaves 0 at an acceptance of .7."""
+    token, halved = (bound.position(rule, TARGET, DRAFT) for rule in (verify.token, verify.lenient))
+    ax = plot.plot_trade_off(TARGET, DRAFT, {"lenience": [token, halved]})
+    assert lines(ax) == {"least distance": ([0, 0.7, 1], [0, 0, 0.3]), "lenience": ([0.7, 0.9], [0, 0.2])}
+    assert texts(ax) == ["no rule"]
+    assert ax.get_ylim()[1] > 0.3
+
+
 def test_laws_are_bars_of_their_height_side_by_side():
     output = law(step)
     ax = plot.plot_laws({"target": dict(enumerate(TARGET)), "output": output, "sure": {2: 1}}, labels=LABELS)
@@ -343,6 +352,7 @@ def test_a_program_without_questions_is_a_tree_too():
         (lambda: plot.plot_speedup_map(num_draft_tokens=0), "num_draft_tokens = 0 is too small"),
         (lambda: plot.plot_roofline(0.5, 2, 0.1, MODEL, MACHINE, max_batch=0), "max_batch = 0 is too small"),
         (lambda: plot.plot_laws({}), "there is nothing to draw"),
+        (lambda: plot.plot_trade_off(TARGET, DRAFT, {}), "there is nothing to draw"),
         (lambda: plot.plot_acceptance([]), "there is nothing to draw"),
         (
             lambda: plot.plot_acceptance([0.5], expected={name: [0.5] for name in "abcdef"}),

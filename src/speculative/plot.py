@@ -350,10 +350,10 @@ def plot_trade_off(
         acceptances, distances = ([float(place[i]) for place in places] for i in (0, 1))
         ax.plot(acceptances, distances, "-o", color=colour, markersize=3.5, linewidth=1.2, label=name)
     ax.set_xlim(0, 1.01)
-    ax.set_ylim(bottom=-0.01)
+    ax.set_ylim(-0.01, 1.3 * ax.get_ylim()[1])  # room for the legend
     ax.set_xlabel("probability that a draft is accepted")
     ax.set_ylabel("distance of a token's law from the target's")
-    ax.legend(frameon=False)
+    ax.legend(loc="upper left", frameon=False)
     return ax
 
 
