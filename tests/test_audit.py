@@ -47,7 +47,7 @@ def test_ties_by_hand():
     """Target (1/2, 1/4, 1/4), draft (1/4, 1/4, 1/2): ratios 2, 1 and 1/2, capped 1, 1 and 1/2; two drafts.
 
     Ranked 2, 0, 1 the highest is 2 with 1/4, 0 with 9/16 - 1/4 = 5/16, and 1 with 7/16. Of 0 and 1 the first
-    drafted is chosen: each with 3/8. Accepted with min(1, q / skewed), 2 with 1, 0 with 1, and 1 with 4/7, out
+    drafted is chosen: each with 3/8. Accepted with min(1, q / skewed), 2 and 0 with 1, and 1 with 4/7, out
     come 1/4, 3/8 and 3/14. The rest, 9/56, is drawn from what is left, token 0 alone: 15/28 in all, not 1/2.
     """
     target, small = rational(["1/2", "1/4", "1/4"]), rational(["1/4", "1/4", "1/2"])
