@@ -16,6 +16,8 @@ Terms = Mapping[Any, Number]
 Constraint = tuple[Terms, Number]
 """The sum of the terms, each a variable's coefficient, and what it is compared with."""
 
+TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least it takes
+
 
 def maximise(
     gains: Terms, *, at_most: Sequence[Constraint], equal: Sequence[Constraint] = ()
@@ -45,7 +47,9 @@ def maximise(
     for name, gain in gains.items():
         costs[columns[name]] = -float(gain)
     above, exact = _rows(at_most, columns), _rows(equal, columns)
-    result = linprog(costs, A_ub=above[0], b_ub=above[1], A_eq=exact[0], b_eq=exact[1], method="highs")
+    result = linprog(
+        costs, A_ub=above[0], b_ub=above[1], A_eq=exact[0], b_eq=exact[1], method="highs", options=TIGHT
+    )
     if not result.success:
         raise RuntimeError(f"HiGHS found no solution of the program: {result.message}")
     return 0.0 - float(result.fun), dict(zip(columns, result.x.tolist(), strict=True))

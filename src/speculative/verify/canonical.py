@@ -89,11 +89,14 @@ def canonical_plan(siblings: Siblings, target: Row) -> Iterator[Step]:
 
 
 def _chosen(choice: Mapping[int, Number], token: int, weights: Weights) -> dict[int, Number]:
-    """Return with which probability each sibling is chosen, once `token` has been compared."""
+    """Return with which probability each sibling is chosen, once `token` has been compared.
+
+    None is where the probability of the pair is too small for a float.
+    """
     chosen: dict[int, Number] = {}
     for before, share in choice.items():
         if share > 0:
-            for i, weight in weights[_group(before, token)].items():
+            for i, weight in weights.get(_group(before, token), {}).items():
                 chosen[i] = chosen.get(i, 0) + share * weight
     return chosen
 
