@@ -74,8 +74,8 @@ def k_seq_plan(siblings: Siblings, target: Row) -> Iterator[Step]:
         return
     if siblings.scheme is not independent:
         raise ValueError(
-            f"k_seq was given {count} siblings drawn by {siblings.scheme.__name__}: draft independently, "
-            "with draft.paths, or use verify.recursive"
+            f"k_seq was given {count} siblings that were not drawn independently: draft with draft.paths, or "
+            "use verify.recursive"
         )
     rho = scale(row, target, count)
     shares = dict.fromkeys(siblings.nodes, 0 * rho)

@@ -85,13 +85,13 @@ def _check(siblings: Siblings, node: int, count: int, through: int) -> int:
     drawn = len(siblings.tokens)
     if drawn > 1 and siblings.scheme is not independent:
         raise ValueError(
-            f"multipath was given {drawn} siblings drawn by {siblings.scheme.__name__}: draft paths "
-            "independently, with draft.paths, or use verify.traversal"
+            f"multipath was given {drawn} siblings that were not drawn independently: draft with "
+            "draft.paths, or use verify.traversal"
         )
     if drawn != through and count > 1:
         raise ValueError(
             f"multipath was given {through} paths through node {node} and {drawn} draws below it: draft "
-            "whole paths, with draft.paths, or use verify.traversal"
+            "whole paths with draft.paths, or use verify.traversal"
         )
     return drawn if count == 1 else count
 

@@ -67,12 +67,12 @@ def spechub_plan(siblings: Siblings, target: Row) -> Iterator[Step]:
         return
     if siblings.scheme is not hub:
         raise ValueError(
-            f"spechub was given {len(siblings.tokens)} siblings drawn by {siblings.scheme.__name__}: "
-            "draft.tree(oracle, 2, hub) draws them by hub"
+            f"spechub was given {len(siblings.tokens)} siblings that the scheme hub did not draw: draft with "
+            "draft.tree(oracle, (2, 2), scheme=draft.hub), or use verify.recursive"
         )
     best = int(siblings.row.argmax())
     hub_second = _without(siblings.row, best)  # (V,), the probability of the pair (i, hub) for each i
-    hub_first = hub_second * (siblings.row[best] / (1 - siblings.row[best]))  # of (hub, i)
+    hub_first = siblings.row[best] * (hub_second / hub_second.sum())  # of (hub, i)
     wanted = _without(target, best)
     still = excess(wanted, hub_second)  # step 1: (i, hub) gives i what it can
     left = excess(still, hub_first)  # step 2: so does (hub, i)
