@@ -1,7 +1,7 @@
 """Greedy multi-path block verification: rank the drafted paths, and judge the top one as a block.
 
-Thomas and Pal 2026, greedy multi-path block verification (GBV). The top path of K has another law than a path
-of the draft: a skewed one, towards what the target wants more. Block verification is exact for any law.
+Thomas and Pal 2026, greedy multi-path block verification (GBV). The top one of K paths has another law than
+each of them: a skewed one, towards what the target wants more. Block verification is exact for any law.
 """
 
 from __future__ import annotations
