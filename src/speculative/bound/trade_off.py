@@ -76,7 +76,7 @@ def least_distance(target: Row, draft: Row, acceptance: Row) -> Number:
     -------
     number
         sum(max(0, b * draft - target)): what is accepted above the target cannot be taken back, and
-        everything else can be made good. The paper writes it as sum |target - b * draft| / 2 -
+        everything else can be made good. The paper writes it as sum(abs(target - b * draft)) / 2 -
         sum((1 - b) * draft) / 2.
     """
     return excess(acceptance * draft, target).sum()
