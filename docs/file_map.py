@@ -12,6 +12,7 @@ IN_READING_ORDER = {
     "laws over tokens": ["distribution.py", "oracle/*.py", "warp.py", "constraint.py"],
     "the algorithm": ["draft/*.py", "verify/*.py", "coupling.py", "decode.py", "_checks.py", "metrics.py"],
     "the proof": ["proof.py", "battery.py", "testing.py"],
+    "the optimum": ["bound/*.py"],
     "the clock": ["cost.py", "roofline.py", "measure.py", "_numbers.py"],
     "real text": ["model/*.py"],
     "for people": ["plot.py", "show/*.py", "cli/*.py", "__init__.py"],
