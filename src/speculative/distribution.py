@@ -347,9 +347,10 @@ def excess(first: Row, second: Row) -> Row:
     if first.shape != second.shape:
         raise ValueError(f"no residual of shapes {first.shape} and {second.shape}: give one vocabulary")
     if first.dtype == object:  # the same numbers in half the time: subtract only where something is left
-        pairs = zip(first.tolist(), second.tolist(), strict=True)
-        return np.array([q - p if q > p else 0 for q, p in pairs], dtype=object)
-    return np.maximum(first - second, 0)
+        pairs, nothing = zip(first.tolist(), second.tolist(), strict=True), Fraction(0)
+        return np.array([q - p if q > p else nothing for q, p in pairs], dtype=object)
+    more: Row = np.maximum(first - second, 0)
+    return more
 
 
 def total_variation(first: Row, second: Row) -> Fraction | float:

@@ -39,6 +39,7 @@ from speculative.verify.recursive import distinct_plan, recursive, recursive_dis
 from speculative.verify.spechub import spechub, spechub_plan
 from speculative.verify.threshold import threshold
 from speculative.verify.token import token
+from speculative.verify.transport import lifted_transport, transport, transport_plan
 from speculative.verify.traversal import traversal
 from speculative.verify.typical import typical
 from speculative.verify.verdict import Carried, Verdict
@@ -73,6 +74,7 @@ __all__ = [
     "kullback_leibler",
     "lenient",
     "lift",
+    "lifted_transport",
     "match",
     "mentored",
     "minhash",
@@ -85,6 +87,8 @@ __all__ = [
     "threshold",
     "token",
     "token_specific",
+    "transport",
+    "transport_plan",
     "traversal",
     "typical",
     "walk",
@@ -174,6 +178,20 @@ VERIFIERS = {
         lossless=True,
         drafts="tree of pairs with the most probable token",
         make_drafter=partial(tree, branching=(2, 2), scheme=hub),
+    ),
+    "transport": Verifier(
+        transport,
+        "Sun et al. 2023; Hu et al. 2025",
+        lossless=True,
+        drafts="tree",
+        make_drafter=partial(paths, num_paths=2),
+    ),
+    "lifted_transport": Verifier(
+        lifted_transport,
+        "this library",
+        lossless=True,
+        drafts="tree",
+        make_drafter=partial(paths, num_paths=2),
     ),
     "traversal": Verifier(
         traversal,

@@ -122,7 +122,7 @@ def _visit(
             return (siblings.tokens[siblings.nodes.index(child)], *below)
     if node == 0:
         return (chance.pick(_or_target(value, target)),)
-    return (chance.pick(value),) if chance.flip(value.sum()) else ()
+    return (chance.pick(value),) if chance.flip(min(1, value.sum())) else ()  # rounding: a little above 1
 
 
 def _or_target(left: Row, target: Row) -> Row:
@@ -137,7 +137,7 @@ def in_turn(shares: Mapping[int, Number]) -> Iterator[tuple[int, Number]]:
     """
     used: Number = 0
     for child, share in shares.items():
-        if share > 0:
+        if share > 0 and used < 1:
             yield child, min(1, share / (1 - used))
             used += share
 
@@ -157,6 +157,10 @@ def refused(target: Row, draft: Row) -> Row:
     ndarray, shape (V,)
         max(0, target - draft), divided by the probability of refusal.
     """
-    left = excess(target, draft)
+    return when_refused(target, excess(target, draft))
+
+
+def when_refused(target: Row, left: Row) -> Row:
+    """Return the weights left of the target, divided by the probability that all siblings are refused."""
     refusal = 1 - target.sum() + left.sum()
     return left / refusal if refusal > 0 else left

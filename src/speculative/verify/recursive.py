@@ -2,8 +2,8 @@
 
 With replacement: Miao et al. 2024, SpecInfer, algorithm 2 (multi-step speculative sampling). Without: Jeon et
 al. 2024, recursive speculative decoding; EAGLE-1 and Sequoia do the same. Deterministic siblings: EAGLE-2.
-Greedy drafts: Hu et al. 2025. They differ in how siblings are drawn, which the draft says itself: each sibling
-is tested against the law it was drawn from.
+Greedy drafts: Hu et al. 2025. They differ in how siblings are drawn, which the draft itself says: each
+sibling is tested against the law it was drawn from.
 """
 
 from __future__ import annotations
