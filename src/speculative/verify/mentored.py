@@ -82,15 +82,7 @@ def compromise(target: Row, draft: Row, *, budget: Number) -> Row:
 def rows_between(target: Row, draft: Row) -> Callable[[Number], Row]:
     """Return the function from a probability of refusal to the row nearest to the target in KL that has it.
 
-    Parameters
-    ----------
-    target, draft : ndarray, shape (V,)
-        The two laws.
-
-    Returns
-    -------
-    callable
-        `between(mass) -> row`, for masses from 0 (the draft's row) to TV(target, draft) (the target's).
+    Its masses go from 0, which gives the draft's row, to TV(target, draft), which gives the target's.
 
     Notes
     -----
