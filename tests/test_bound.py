@@ -92,6 +92,7 @@ def test_a_target_on_a_quarter_of_what_is_drafted(count, printed):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
+@settings(max_examples=25)
 @given(step=steps())
 def test_the_three_formulas_agree(scheme, step):
     row, target, count = step
@@ -102,6 +103,7 @@ def test_the_three_formulas_agree(scheme, step):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
+@settings(max_examples=15)
 @given(step=steps())
 def test_in_floats_they_agree_too(scheme, step):
     row, target, count = step
@@ -134,7 +136,7 @@ def test_prefixes_serve_a_large_vocabulary():
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(step=steps())
 def test_the_plan_of_the_program_is_one(scheme, step):
     row, target, count = step
@@ -164,8 +166,8 @@ def root_siblings(drafter):
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
-@settings(max_examples=15)
-@given(pair=pairs(vocab_sizes=(3, 4), num_draft_tokens=(1, 1)))
+@settings(max_examples=10)
+@given(pair=pairs(vocab_sizes=(3, 3), num_draft_tokens=(1, 1)))
 def test_no_step_accepts_more_than_the_formula(name, pair):
     entry = VERIFIERS[name]
     target = pair.target if entry.target_warp is None else entry.target_warp(pair.target)
@@ -247,7 +249,8 @@ def test_a_worked_example_by_the_plain_program():
     assert plain_program(table(TARGET), drafter, 2) == pytest.approx(1.5608, abs=1e-8)
 
 
-@given(pairs(vocab_sizes=(2, 4), num_draft_tokens=(1, 3)))
+@settings(max_examples=20)
+@given(pairs(vocab_sizes=(2, 3), num_draft_tokens=(1, 3)))
 def test_for_one_path_block_verification_reaches_the_optimum(pair):
     drafter = model(pair.draft)
     accepted = expected_accepted(verify.block, pair.target, drafter, num_draft_tokens=pair.num_draft_tokens)
@@ -255,6 +258,7 @@ def test_for_one_path_block_verification_reaches_the_optimum(pair):
     assert optimum.expected_accepted == pytest.approx(float(accepted), abs=1e-8)
 
 
+@settings(max_examples=20)
 @given(pairs(vocab_sizes=(2, 4), num_draft_tokens=(1, 1)))
 def test_for_one_token_it_is_that_of_the_step(pair):
     optimum = whole(pair.target, paths(pair.draft, num_paths=2), num_draft_tokens=1)
@@ -263,7 +267,7 @@ def test_for_one_token_it_is_that_of_the_step(pair):
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(pair=pairs(vocab_sizes=(3, 3), num_draft_tokens=(2, 2)))
 def test_no_verifier_is_above_the_optimum(name, pair):
     entry = VERIFIERS[name]
@@ -383,7 +387,8 @@ def test_joint_coupling_worked_examples(laws, num_draft_tokens, accepted):
     assert joint(target, draft, num_draft_tokens=num_draft_tokens) == accepted
 
 
-@given(pairs(vocab_sizes=(3, 4), num_draft_tokens=(1, 3)))
+@settings(max_examples=20)
+@given(pairs(vocab_sizes=(3, 3), num_draft_tokens=(1, 3)))
 def test_greedy_block_verification_reaches_joint_coupling(pair):
     bound = joint(pair.target, pair.draft, num_draft_tokens=pair.num_draft_tokens)
     options = {"num_draft_tokens": pair.num_draft_tokens}
