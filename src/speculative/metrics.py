@@ -81,5 +81,5 @@ def statistics(rounds: Iterable[Round]) -> Statistics:
 
 
 def _judged(one: Round) -> int:
-    """At how many positions of a round drafts were judged: the accepted ones, and the one that was rejected."""
+    """At how many positions of a round drafts were judged: those accepted, and the one rejected."""
     return one.accepted + (one.last == "residual")

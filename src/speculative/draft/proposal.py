@@ -68,7 +68,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class DraftTree:
-    """Several drafts at once: tokens that share their beginnings, with how the children of each node were drawn.
+    """Several drafts at once: tokens that share beginnings, with how the children of each node were drawn.
 
     Node 0 is the context; tokens[i] is node i + 1. The tokens from the root to a node, one after the other,
     are what the target is asked to judge there.
@@ -169,8 +169,8 @@ def _check_token(name: str, token: int, row: Row) -> None:
         raise ValueError(f"{name}: outside the vocabulary of {len(row)}")
     if not row[token] > 0:
         raise ValueError(
-            f"{name} has probability {row[token]} in its own law: pass the row it was drawn from, after every "
-            "warp"
+            f"{name} has probability {row[token]} in its own law: "
+            "pass the row it was drawn from, after every warp"
         )
 
 

@@ -103,26 +103,22 @@ def lift(plan: Plan) -> Callable[..., Verdict]:
 
 
 def _lift(plan: Plan, chance: Chance, draft: Draft | DraftTree, target_probs: list[Row]) -> Verdict:
-    tokens = _visit(plan, chance, draft, target_probs, 0, 1)
+    def visit(node: int, weight: Number) -> tuple[int, ...]:
+        """Return what the subtree of `node` emits after it; nothing where it is refused."""
+        siblings, target = draft.siblings(node), target_probs[node]
+        if siblings is None:
+            return (chance.pick(target),) if chance.flip(weight) else ()
+        for child, value in plan(siblings, weight * target):
+            if child is None:
+                break
+            if below := visit(child, value):
+                return (siblings.tokens[siblings.nodes.index(child)], *below)
+        if node == 0:
+            return (chance.pick(_or_target(value, target)),)
+        return (chance.pick(value),) if chance.flip(min(1, value.sum())) else ()  # rounding: a bit above 1
+
+    tokens = visit(0, 1)
     return Verdict(tokens, accepted=len(tokens) - 1)
-
-
-def _visit(
-    plan: Plan, chance: Chance, draft: Draft | DraftTree, target_probs: list[Row], node: int, weight: Number
-) -> tuple[int, ...]:
-    """Return what the subtree of `node` emits after it; nothing where it is refused."""
-    siblings, target = draft.siblings(node), target_probs[node]
-    if siblings is None:
-        return (chance.pick(target),) if chance.flip(weight) else ()
-    for child, value in plan(siblings, weight * target):
-        if child is None:
-            break
-        below = _visit(plan, chance, draft, target_probs, child, value)
-        if below:
-            return (siblings.tokens[siblings.nodes.index(child)], *below)
-    if node == 0:
-        return (chance.pick(_or_target(value, target)),)
-    return (chance.pick(value),) if chance.flip(min(1, value.sum())) else ()  # rounding: a little above 1
 
 
 def _or_target(left: Row, target: Row) -> Row:
