@@ -4,11 +4,13 @@ from fractions import Fraction
 import pytest
 from rich.console import Console
 
-from speculative import show
+from speculative import point_mass, rational, show
 from speculative.battery import Instance
+from speculative.draft import NO_DRAFT, Draft, DraftTree, Siblings, independent
+from speculative.laws import Answer
 from speculative.measure import Estimate
 from speculative.show.console import WIDTH_OF_A_PIPE, Terminal
-from speculative.show.proofs import MOST_WAYS, in_units, in_words, verdict
+from speculative.show.proofs import MOST_WAYS, in_units, verdict
 from speculative.verify import lenient, token
 
 INSTANCES = (
@@ -171,15 +173,64 @@ def test_numbers(number, written):
 
 
 def test_the_figures_of_a_run():
-    tokens = show.Comparison(2.5, 2.4, 0.05, 100)
-    accepted = [show.Comparison(0.75, 0.7, 0.04, 100), show.Comparison(0.5, 0.6, 0.1, 75)]
+    tokens = show.Comparison(2.5, 100, 2.4, 0.05)
+    accepted = [show.Comparison(0.75, 100, 0.7, 0.04), show.Comparison(0.5, 75, 0.6, 0.1)]
     lines = plain(show.figures_table(tokens, accepted)).splitlines()
     assert lines[1] == "measured expected of"
     assert lines[3:6] == [
         "tokens per target pass 2.500 2.400 ± 0.050 100 passes",
-        "draft 1 accepted 0.750 0.700 ± 0.040 100 drafts",
-        "draft 2 accepted, if reached 0.500 0.600 ± 0.100 75 drafts",
+        "draft 1 accepted 0.750 0.700 ± 0.040 100 times",
+        "draft 2 accepted, if reached 0.500 0.600 ± 0.100 75 times",
     ]
+
+
+def test_the_figures_of_a_run_without_an_expectation():
+    tokens = show.Comparison(2.5, 100, low=2.25, high=2.75)
+    lines = plain(show.figures_table(tokens, [show.Comparison(0.75, 5)])).splitlines()
+    assert lines[1] == "measured 95% interval of"
+    assert lines[3:5] == [
+        "tokens per target pass 2.500 2.250 to 2.750 100 passes",
+        "draft 1 accepted 0.750 too few 5 times",
+    ]
+
+
+class TestVerifiers:
+    LISTED = (
+        show.Listed("even", "Some 2021", "tokens", True, True, "", None, Fraction(5, 2), 0.875),
+        show.Listed("cold", "Some 2022", "tokens", True, True, "temperature(0)", None, 2, 1.0),
+        show.Listed("later", "Some 2023", "tree", False, True, "", "a change", 2.25, 1.05),
+        show.Listed("loose", "Some 2024", "tree", False, False, "", None, 3, None),
+    )
+
+    def test_rows(self):
+        shown = plain(show.verifier_table(self.LISTED)).splitlines()
+        assert shown[1] == "verifier drafts lossless tokens/pass of optimum published"
+        assert shown[3:5] == [
+            "even tokens yes 2.500 87.5 % Some 2021",
+            "cold tokens yes * 2.000 100.0 % Some 2022",
+        ]
+        assert "later tree yes * 2.250 105.0 % Some 2023" in shown
+        assert "loose tree no 3.000 Some 2024" in shown
+        assert [line for line in shown if not line] == [""] * 3  # above, and between three groups
+
+    def test_papers_below(self):
+        shown = plain(show.verifier_table(self.LISTED, papers=False)).splitlines()
+        assert "even tokens yes 2.500 87.5 %" in shown
+        assert "verifier published" in shown
+        assert "even Some 2021" in shown
+
+    def test_colours(self):
+        out = console(**COLOUR)
+        out.width = 100
+        out.print(show.verifier_table(self.LISTED))
+        assert "\x1b[32myes" in out.file.getvalue()
+        assert "\x1b[33mno" in out.file.getvalue()
+
+    def test_what_losslessness_needs(self):
+        assert show.provisos(self.LISTED) == (
+            "* cold at temperature(0); later carrying a change to the next round."
+        )
+        assert show.provisos(self.LISTED[:1]) == ""
 
 
 class TestProofs:
@@ -229,11 +280,13 @@ class TestProofs:
         one = self.examined(lenient)
         report = show.failure_report(one)
         assert report.startswith("mine is not lossless: it fails on 2 of 3 instances.\nThe simplest is 'four")
-        assert "Likeliest way there: the draft is 0 (probability 1/2 = 0.5); a flip says" in report
+        assert "Likeliest" not in report
         assert "Already" not in report
-        few = show.Reason((1,), Fraction(1, 2), Fraction(1, 3), [("this way", Fraction(1, 2))], "so")
+        few = show.Reason(
+            (1,), Fraction(1, 2), Fraction(1, 3), [("this way", Fraction(1, 2))], "so", "a path"
+        )
         told = show.failure_report(one._replace(reason=few))
-        assert told.startswith(f"{report} That is: so.\n")
+        assert told.startswith(f"{report}\nLikeliest way there: a path. That is: so.\n")
         assert "Already (1,) comes first with 1/2 = 0.5 where the target has 1/3 = 0.333333:" in told
         assert told.endswith("1/2 = 0.5  this way")
         many = few._replace(ways=[(f"way {i}", Fraction(1, 10)) for i in range(MOST_WAYS + 2)])
@@ -244,11 +297,25 @@ class TestProofs:
 
     def test_a_path_in_words(self):
         worst = INSTANCES[0].prove(lenient).worst
-        words = in_words(worst.path, 1)
-        assert words.count("the draft is") == 1
+        words = show.in_words(worst.path, 1, Draft((0,), (point_mass(0, 4),)))
+        assert words.startswith("the draft is 0 (probability 1/2 = 0.5); a flip says")
         assert words.count(";") == len(worst.path) - 1
         assert "a pick gives" in words
-        assert in_words(worst.path[1:2], 0).startswith("the draft is empty; a flip says")
+        assert show.in_words(worst.path[1:2], 0, NO_DRAFT).startswith("the draft is empty; a flip says")
+
+    def test_a_tree_in_words(self):
+        """Node 1 was drawn twice, and what is below it once."""
+        row = rational(["1/2", "1/2"])
+        draws = {
+            0: Siblings((1, 2, 1), (0, 1, 0), row, independent),
+            1: Siblings((3,), (1,), row, independent),
+        }
+        draft = DraftTree((0, 1, 1), (0, 0, 1), draws)
+        path = [Answer("pick", 0, Fraction(1, 2))] * 4 + [Answer("flip", True, Fraction(1, 3))]
+        assert show.in_words(path, 4, draft) == (
+            "the draft is the tree 0 (1), 1, 0 (probability 1/16 = 0.0625); "
+            "a flip says yes (probability 1/3 = 0.333333)"
+        )
 
     def test_units(self):
         assert in_units(Fraction(3, 2**54)) == "1.50 x 2^-53"

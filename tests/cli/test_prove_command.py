@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from speculative import cli
 from speculative.battery import BATTERY, Instance
 from speculative.cli.candidate import Candidate, candidate
 from speculative.cli.own import OwnCodeError, as_found
+from speculative.cli.prove import MOST_DRAFTS, OVERVIEW, fitting, ways_to_draft
 from speculative.cli.reason import reason
+from speculative.draft import model, paths
 from speculative.verify import VERIFIERS, Verdict, Verifier, token
 
 OVERLAPPING = Instance("overlapping", {(): ".10 .60 .30 0"}, {(): ".50 .20 .10 .20"}, 1)
@@ -74,7 +77,7 @@ def own(write):
     return lambda name: f"{file}:{name}"
 
 
-def test_every_verifier_on_the_battery(run):
+def test_every_verifier_on_small_instances(run):
     result = run("prove", "--json")
     assert result.exit_code == 0
     assert result.stderr == ""
@@ -86,15 +89,51 @@ def test_every_verifier_on_the_battery(run):
         assert (Fraction(one["distance"]) == 0) == VERIFIERS[name].lossless
         assert one["failure"] is None
         assert one["code"] is None
-        assert [instance["name"] for instance in one["instances"]] == [one.name for one in BATTERY]
+        assert [instance["name"] for instance in one["instances"]] == [one.name for one in OVERVIEW]
     assert 0 < found["token"]["float64_distance"] < 20 * 2**-53
     assert found["greedy"]["float64_distance"] == 0
     assert found["typical"]["float64_distance"] is None
     assert Fraction(found["lenient"]["distance"]) == max(
-        instance.prove(VERIFIERS["lenient"].function).distance for instance in BATTERY
+        instance.prove(VERIFIERS["lenient"].function).distance for instance in OVERVIEW
     )
-    expected = [float(instance.prove(token).tokens_per_target_pass) for instance in BATTERY]
+    expected = [float(instance.prove(token).tokens_per_target_pass) for instance in OVERVIEW]
     assert found["token"]["tokens_per_target_pass"] == pytest.approx(np.mean(expected))
+
+
+def test_a_named_verifier_is_proved_on_all_that_fit_it(run, monkeypatch):
+    def names(*arguments):
+        (found,) = json.loads(run("prove", *arguments, "--json").stdout)
+        return [instance["name"] for instance in found["instances"]]
+
+    assert names("greedy") == [one.name for one in BATTERY]
+    monkeypatch.setattr("speculative.cli.prove.MOST_DRAFTS", 16)
+    few = names("recursive")
+    assert few == [one.name for one in BATTERY if one.target.vocab_size**2 <= 16 and one.num_draft_tokens < 2]
+    assert len(names("recursive", "--paths", "1")) > len(few)  # 3 tokens, 2 drafts: 9 ways instead of 81
+
+
+def test_ways_to_draft():
+    """Three tokens, two drafts: 2 paths draw 2 + 2 times, 3 paths 3 + 3 times; a chain is not counted."""
+    instance = next(one for one in BATTERY if one.name == "equal laws")
+    assert ways_to_draft(instance, partial(paths, num_paths=2)) == 3**4
+    assert ways_to_draft(instance, partial(paths, num_paths=3)) == 3**6
+    assert ways_to_draft(BATTERY[0], partial(paths, num_paths=3)) == 1
+    assert ways_to_draft(instance, model) == 1
+    assert fitting(model) == BATTERY
+    chosen = fitting(partial(paths, num_paths=2))
+    assert 10 < len(chosen) < len(BATTERY)
+    assert max(ways_to_draft(one, partial(paths, num_paths=2)) for one in chosen) <= MOST_DRAFTS
+
+
+def test_the_overview_says_that_it_is_one(run, monkeypatch):
+    few = {name: VERIFIERS[name] for name in ("token", "greedy")}
+    monkeypatch.setattr("speculative.cli.prove.VERIFIERS", few)
+    shown = " ".join(run("prove").stdout.split())
+    assert f"{len(OVERVIEW)} instances. On each the law of the tokens of a round, continued" in shown
+    assert "name a verifier to prove it on all that fit it" in shown
+    named = " ".join(run("prove", "token", "greedy").stdout.split())
+    assert f"{len(BATTERY)} instances. On each the law of the tokens of one or two rounds, continued" in named
+    assert "For an overview" not in named
 
 
 def test_the_table_of_some_verifiers(run):
@@ -308,6 +347,118 @@ def test_the_bar_is_on_standard_error_of_a_terminal(run, monkeypatch):
     steps = f"{2 * len(BATTERY)}/{2 * len(BATTERY)}"
     assert steps in result.stderr
     assert steps not in result.stdout
+
+
+OWN_TREES = """
+import numpy as np
+
+def numpy_code(rng, draft, target_probs):
+    node, emitted = 0, []
+    while True:
+        target, siblings, node = target_probs[node], draft.siblings(node), None
+        for child, token in zip(siblings.nodes, siblings.tokens) if siblings else ():
+            assert siblings.row.dtype == np.float64
+            if rng.random() < target[token] / siblings.row[token]:
+                node, emitted = child, [*emitted, token]
+                break
+            target = np.maximum(target - siblings.row, 0)
+            target = target / target.sum()
+        if node is None:
+            return [*emitted, rng.choice(len(target), p=target)]
+
+def from_target(chance, draft, target_probs):
+    node, emitted = 0, []
+    while True:
+        target, siblings, node = target_probs[node], draft.siblings(node), None
+        for child, token in zip(siblings.nodes, siblings.tokens) if siblings else ():
+            if chance.flip(min(1, target[token] / siblings.row[token])):
+                node, emitted = child, [*emitted, token]
+                break
+        if node is None:
+            return [*emitted, chance.pick(target)]
+"""
+
+
+@pytest.mark.usefixtures("small_battery")
+class TestTrees:
+    """Verifiers of one's own that are given trees, and those of the table given others than their own."""
+
+    @pytest.fixture
+    def where(self, write):
+        file = write("trees.py", OWN_TREES)
+        return lambda name: f"{file}:{name}"
+
+    def test_numpy_code(self, run, where):
+        (found,) = json.loads(
+            run("prove", "--verifier", where("numpy_code"), "--paths", "2", "--json").stdout
+        )
+        assert found["lossless"]
+        assert found["tolerance"] == 2**-40
+        (same,) = json.loads(run("prove", "recursive", "--paths", "2", "--json").stdout)
+        assert found["tokens_per_target_pass"] == pytest.approx(same["tokens_per_target_pass"])
+        assert [one["name"] for one in found["instances"]] == [one["name"] for one in same["instances"]]
+
+    def test_a_wrong_one_is_told_as_a_tree(self, run, where):
+        """The draft 0, 2 has probability .50 .25 = 1/8 on this instance; 3 .20 * .50 = 1/10 before 0."""
+        result = run("prove", "--verifier", where("from_target"), "--paths", "2")
+        assert result.exit_code == 1
+        shown = " ".join(result.stdout.split())
+        assert "The simplest is 'four tokens, disjoint in part'" in shown
+        assert "the draft is the tree " in shown
+        assert re.search(r"draft \d and \d rejected and 2 drawn", shown)
+
+    @pytest.mark.parametrize(
+        "option",
+        ["--paths 2", "--tree 2,1", "--tree 2:top", "--tree sequoia:2", "--tree best-first:2"],
+    )
+    def test_the_code_can_be_pasted(self, run, where, option):
+        options = "--verifier", where("from_target"), *option.split(), "--greedy", "--json"
+        (found,) = json.loads(run("prove", *options).stdout)
+        done = subprocess.run(
+            [sys.executable, "-c", found["code"]], capture_output=True, text=True, check=True, timeout=60
+        )
+        assert done.stdout.startswith("Proof(distance ")
+        assert done.stderr == ""
+        lines = found["code"].splitlines()
+        assert lines[:4] == [
+            "import sys",
+            "from functools import partial",
+            "",
+            "from speculative import Instance, draft, temperature",
+        ]
+        assert "warp=temperature(0), make_drafter=partial(draft." in found["code"]
+
+    @pytest.mark.parametrize("options", [(), ("--paths", "2"), ("--tree", "2")])
+    def test_a_fault_planted_in_the_table(self, run, monkeypatch, options):
+        def first(chance, draft, target_probs):
+            tokens = draft.tokens[: len((draft.siblings(0) is not None and draft.tokens) or ()) and 1]
+            return [*tokens, chance.pick(target_probs[len(tokens)])]
+
+        planted = Verifier(
+            first, "nowhere", lossless=True, drafts="tree", make_drafter=partial(paths, num_paths=2)
+        )
+        monkeypatch.setitem(VERIFIERS, "recursive", planted)
+        result = run("prove", "recursive", *options, "--json")
+        assert result.exit_code == 1
+        (found,) = json.loads(result.stdout)
+        made = "VERIFIERS['recursive'].make_drafter" if not options else "partial(draft."
+        assert f"print(instance.prove(VERIFIERS['recursive'].function, make_drafter={made}" in found["code"]
+        exec(compile(found["code"], "pasted", "exec"), {})
+
+    def test_a_verifier_that_wants_other_drafts(self, run):
+        result = run("prove", "k_seq", "--tree", "2:top")
+        assert result.exit_code == 2
+        assert result.stderr.startswith(
+            f"speculative prove: --tree 2:top: k_seq takes {VERIFIERS['k_seq'].drafts}: "
+        )
+        assert result.stderr.count("\n") == 1
+
+    def test_too_many_paths_are_no_matter_of_the_shape(self, run):
+        result = run("prove", "recursive", "--paths", "2", "--max-paths", "3")
+        assert (
+            result.stderr
+            == "speculative prove: more than 3 paths: ask fewer questions, or raise --max-paths\n"
+        )
 
 
 class TestCandidate:

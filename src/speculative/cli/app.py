@@ -1,4 +1,4 @@
-"""The command `speculative` and its three commands, and how every error becomes one line."""
+"""The command `speculative` and its commands, and how every error becomes one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from speculative import CannotEnumerateError, ImpureProgramError, TooManyPathsError, __version__
-from speculative.cli import generate, plan, prove
+from speculative.cli import generate, plan, prove, verifiers
 from speculative.cli.own import as_found
 
 BAD_INPUT, CLOSED_PIPE = 2, 128 + 13
@@ -100,6 +100,7 @@ app = typer.Typer(
 )
 for _function, _examples in (
     (generate.generate, generate.EXAMPLES),
+    (verifiers.verifiers, verifiers.EXAMPLES),
     (prove.prove, prove.EXAMPLES),
     (plan.plan, plan.EXAMPLES),
 ):

@@ -1,20 +1,24 @@
-"""What a run should have brought: the exact probability that each draft it judged is accepted."""
+"""What a run brought, beside what it should have brought where a formula tells, else with an interval."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from speculative.chance import Number
 from speculative.decode import Round
 from speculative.distribution import Context, Row
-from speculative.draft import Draft, Drafter
+from speculative.draft import Draft, Drafter, DraftTree
+from speculative.measure import mean_with_interval
+from speculative.metrics import statistics
 from speculative.oracle import Oracle
 from speculative.show import Comparison
 from speculative.verify import typical
+
+BATCHES, LEVEL = 10, 0.95  # of an interval: stretches of the run, coverage
 
 
 def _token(target: Row, draft: Row) -> Number:
@@ -42,16 +46,31 @@ def _typical(target: Row, draft: Row) -> Number:
     return draft[plausible].sum()
 
 
+def _gumbel(target: Row, draft: Row) -> Number:
+    return sum(
+        1 / np.maximum(draft / draft[token], target / target[token]).sum()
+        for token in map(int, np.flatnonzero(np.minimum(target, draft)))
+    )
+
+
+def _minhash(target: Row, draft: Row) -> Number:
+    both = np.minimum(target, draft)
+    return (both * (1 + abs(draft - target))).sum() / (2 - both.sum())
+
+
 _NOBODY: Any = None  # typical acceptance asks nothing of chance
 
 ACCEPTANCE: dict[str, Callable[[Row, Row], Number]] = {
     "token": _token,
     "greedy": _greedy,
     "match": _match,
+    "gumbel": _gumbel,
+    "minhash": _minhash,
     "typical": _typical,
     "lenient": _lenient,
 }
-"""By verifier: the probability that a draft drawn from a row is accepted, given the target's row."""
+"""Of verifiers that judge each draft of a chain by itself: the probability that one drawn from a row is
+accepted, given the target's row. A verifier that is not here is run without an expectation."""
 
 
 def acceptance(verifier: str, target: Row, draft: Row) -> Number:
@@ -59,10 +78,10 @@ def acceptance(verifier: str, target: Row, draft: Row) -> Number:
     return min(ACCEPTANCE[verifier](target, draft), 1)
 
 
-def recorded(drafter: Drafter, drafts: dict[int, Draft]) -> Drafter:
+def recorded(drafter: Drafter, drafts: dict[int, Draft | DraftTree]) -> Drafter:
     """Return the same drafter, which leaves each draft in `drafts` under the length of its context."""
 
-    def propose(chance: Any, context: Context, num_draft_tokens: int) -> Draft:
+    def propose(chance: Any, context: Context, num_draft_tokens: int) -> Draft | DraftTree:
         draft = drafts[len(context)] = drafter(chance, context, num_draft_tokens)
         return draft
 
@@ -70,9 +89,13 @@ def recorded(drafter: Drafter, drafts: dict[int, Draft]) -> Drafter:
 
 
 def compare(
-    verifier: str, target: Oracle, context: Context, rounds: Sequence[Round], drafts: Mapping[int, Draft]
+    verifier: str,
+    target: Oracle,
+    context: Context,
+    rounds: Sequence[Round],
+    drafts: Mapping[int, Draft | DraftTree],
 ) -> tuple[Comparison, list[Comparison]]:
-    """Compare a run with its expectation.
+    """Return the figures of a run: tokens per target pass, and acceptance by depth.
 
     Parameters
     ----------
@@ -91,34 +114,56 @@ def compare(
     -------
     tokens_per_pass : Comparison
     accepted : list of Comparison
-        Draft 1, 2, ... where it was reached.
+        A draft at depth 1, 2, ... where one was judged.
 
     Notes
     -----
-    Given what came before it, the draft at a position is accepted with the probability a that `acceptance`
-    gives. So the accepted drafts less the sum of all a are a martingale: whenever the run ends, its mean is 0
-    and its variance the mean of the sum of a(1 - a).
+    They are expected where `ACCEPTANCE` has the verifier and all drafts were chains: given what came before
+    it, the draft at a position is then accepted with the probability a of the formula. So the accepted drafts
+    less the sum of all a are a martingale: whenever the run ends, its mean is 0 and its variance the mean of
+    the sum of a(1 - a). Otherwise the intervals are those of batch means, which allow for neighbours being
+    alike (see `mean_with_interval`).
     """
-    chances: list[list[float]] = []  # [position][judged there]
-    accepted: list[int] = []
+    if verifier in ACCEPTANCE and all(isinstance(draft, Draft) for draft in drafts.values()):
+        return _expected(verifier, target, context, rounds, cast(Mapping[int, Draft], drafts))
+    tokens = _measured([len(one.tokens) for one in rounds])
+    return tokens, [_measured(judged) for judged in _judgements(rounds)]
+
+
+def _judgements(rounds: Sequence[Round]) -> list[list[int]]:
+    """At each depth, [rounds that judged there]: 1 where a draft was accepted."""
+    depth = len(statistics(rounds).reached)
+    judged = [(one.accepted, one.accepted + (one.last == "residual")) for one in rounds]
+    return [[int(accepted > i) for accepted, reached in judged if reached > i] for i in range(depth)]
+
+
+def _measured(values: Sequence[int]) -> Comparison:
+    """Return a mean with its interval, and none of fewer values than would tell."""
+    mean, events = sum(values) / len(values), len(values)
+    if events < 2 * BATCHES:
+        return Comparison(mean, events)
+    interval = mean_with_interval(values, batches=BATCHES, level=LEVEL)
+    return Comparison(mean, events, low=interval.low, high=interval.high)
+
+
+def _expected(
+    verifier: str, target: Oracle, context: Context, rounds: Sequence[Round], drafts: Mapping[int, Draft]
+) -> tuple[Comparison, list[Comparison]]:
+    chances: list[list[float]] = [[] for _ in statistics(rounds).reached]  # [depth][judged there]
     for one in rounds:
-        judged = min(one.accepted + 1, one.drafted)
-        for position in range(judged):
-            if position == len(chances):
-                chances.append([])
-                accepted.append(0)
+        for position in range(one.accepted + (one.last == "residual")):
             draft = drafts[len(context)]
             row = target(context + draft.tokens[:position])
             chances[position].append(float(acceptance(verifier, row, draft.probs[position])))
-            accepted[position] += one.accepted > position
         context += one.tokens
-    by_position = [_comparison(count, some, len(some)) for count, some in zip(accepted, chances, strict=True)]
+    accepted = [sum(judged) for judged in _judgements(rounds)]
+    by_depth = [_comparison(count, some, len(some)) for count, some in zip(accepted, chances, strict=True)]
     everything = [chance for some in chances for chance in some]
     drafted = _comparison(sum(accepted), everything, len(rounds))
-    tokens = drafted._replace(measured=1 + drafted.measured, expected=1 + drafted.expected)
-    return tokens, by_position
+    assert drafted.expected is not None  # it was just computed
+    return drafted._replace(measured=1 + drafted.measured, expected=1 + drafted.expected), by_depth
 
 
 def _comparison(accepted: int, chances: Sequence[float], count: int) -> Comparison:
     error = math.sqrt(math.fsum(chance * (1 - chance) for chance in chances))
-    return Comparison(accepted / count, math.fsum(chances) / count, error / count, count)
+    return Comparison(accepted / count, count, math.fsum(chances) / count, error / count)

@@ -14,11 +14,12 @@ from speculative import show
 from speculative.chance import sample
 from speculative.cli import options
 from speculative.cli.candidate import own_drafter
-from speculative.cli.expectation import compare, recorded
+from speculative.cli.drafting import CHAIN_DRAFTERS, Shape, blaming_the_shape, shape_of, takes_chains
+from speculative.cli.expectation import BATCHES, compare, recorded
 from speculative.cli.models import BUNDLED, NGRAM, Pair, encode_prompt, make_pair, read_text
 from speculative.decode import Round, autoregress, stream
 from speculative.distribution import Context
-from speculative.draft import DRAFTERS, Draft, Drafter
+from speculative.draft import DRAFTERS, Draft, Drafter, DraftTree
 from speculative.metrics import statistics
 from speculative.model import Characters
 from speculative.verify import VERIFIERS
@@ -33,6 +34,10 @@ EXPECTED = (
     "models' laws, averaged over the contexts this run reached (unbiased); ±: one standard error of the "
     "measured figure."
 )
+MEASURED = (
+    "No formula gives the acceptance of a single draft here. 95% interval: for what more text of the kind "
+    f"would bring, from {BATCHES} stretches of the run; more --tokens narrow it."
+)
 EXAMPLES = """[bold]Examples[/bold]
 
 speculative generate
@@ -40,6 +45,12 @@ speculative generate
 speculative generate "LADY MACBETH:" --tokens 500 --seed 7
 
 speculative generate --verifier match --draft-tokens 6 --top-p 0.9
+
+speculative generate --verifier traversal --paths 3
+
+speculative generate --verifier recursive --tree 3,2,1
+
+speculative generate --verifier recursive --tree sequoia:16
 
 speculative generate "Once " --text my.txt --drafter lookup
 
@@ -56,6 +67,8 @@ class Settings(NamedTuple):
     num_tokens: int
     num_draft_tokens: int
     seed: int
+    shape: Shape | None = None
+    """What is drafted, where it is not what the verifier's own drafter drafts."""
 
 
 class Outcome(NamedTuple):
@@ -64,6 +77,8 @@ class Outcome(NamedTuple):
     rounds: tuple[Round, ...]
     tokens_per_pass: show.Comparison
     accepted: list[show.Comparison]
+    draft_passes: int
+    """Levels of all drafts: the passes of a draft model that draws a level at once."""
     seconds: float
     seconds_alone: float
     """What as many tokens take the target alone."""
@@ -76,6 +91,8 @@ def generate(
     tokens: options.Tokens = 400,
     draft_tokens: options.DraftTokens = 4,
     verifier: options.VerifierName = "token",
+    paths: options.Paths = None,
+    tree: options.Tree = None,
     drafter: options.DrafterName = "model",
     model: options.Model = NGRAM,
     text: options.Text = BUNDLED,
@@ -92,9 +109,18 @@ def generate(
     """Generate text and show where every token comes from: an accepted draft, a residual or a bonus."""
     options.one_of("--verifier", verifier, VERIFIERS)
     if ":" not in drafter:
-        options.one_of("--drafter", drafter, DRAFTERS, ", or file.py:function for one of your own")
+        options.one_of("--drafter", drafter, CHAIN_DRAFTERS, ", or file.py:function for one of your own")
     if drafter != "model":
-        options.refuse(called, "--drafter model", "draft_order")
+        options.refuse(called, "--drafter model", "draft_order", "paths", "tree")
+    if drafter in DRAFTERS and drafter != "model" and VERIFIERS[verifier].carries:
+        raise ValueError(
+            f"--drafter {drafter}: {verifier} carries {VERIFIERS[verifier].carries} from round to round and "
+            "needs the same model's drafts in each: write --drafter model"
+        )
+    shape = shape_of(verifier, paths, tree, VERIFIERS[verifier])
+    if shape and shape.depth:
+        options.refuse(called, f"a tree without widths: {shape.option} says how deep it is", "draft_tokens")
+        draft_tokens = shape.depth
     if model != NGRAM:
         options.refuse(called, f"--model {NGRAM}", "target_order")
     warp = options.warp_of(temperature, top_k, top_p, min_p)
@@ -106,7 +132,7 @@ def generate(
     with options.only_json(as_json), options.blamed(model, drafter):
         orders = target_order, draft_order if drafter == "model" else None
         pair = make_pair(body, characters, warp, source=text, model=model, orders=orders)
-        settings = Settings(pair, context, verifier, drafter, tokens, draft_tokens, seed)
+        settings = Settings(pair, context, verifier, drafter, tokens, draft_tokens, seed, shape)
         outcome = run(settings) if as_json else run_before_reader(settings, show.terminal(no_color=no_color))
     if as_json:
         print(json.dumps(as_data(settings, outcome), indent=2))
@@ -122,10 +148,10 @@ def make_drafter(settings: Settings) -> Drafter:
     target, draft, name = settings.pair.target, settings.pair.draft, settings.drafter
     if ":" in name:
         return own_drafter(name, target)
-    make = DRAFTERS[name].function
     if draft is None:
+        make = DRAFTERS[name].function
         return make(target.vocab_size, max_match=LONGEST_MATCH, vocabulary=target.vocabulary)
-    return make(draft)
+    return (settings.shape or VERIFIERS[settings.verifier]).make_drafter(draft)
 
 
 def nobody(_: Round) -> None:
@@ -135,10 +161,10 @@ def nobody(_: Round) -> None:
 def run(settings: Settings, tell: Callable[[Round], None] = nobody) -> Outcome:
     """Generate, telling of each round; then as many tokens by the target alone, for the time that takes."""
     target, context = settings.pair.target, settings.context
-    drafts: dict[int, Draft] = {}
+    drafts: dict[int, Draft | DraftTree] = {}
     rounds: list[Round] = []
     seconds, start = 0.0, time.perf_counter()
-    for one in sample(
+    program = sample(
         stream,
         target,
         recorded(make_drafter(settings), drafts),
@@ -147,46 +173,63 @@ def run(settings: Settings, tell: Callable[[Round], None] = nobody) -> Outcome:
         num_draft_tokens=settings.num_draft_tokens,
         verify=VERIFIERS[settings.verifier].function,
         rng=settings.seed,
-    ):
-        seconds += time.perf_counter() - start
-        rounds.append(one)
-        tell(one)
-        start = time.perf_counter()
+    )
+    with blaming_the_shape(settings.shape, settings.verifier, VERIFIERS[settings.verifier]):
+        for one in program:
+            seconds += time.perf_counter() - start
+            rounds.append(one)
+            tell(one)
+            start = time.perf_counter()
     start = time.perf_counter()
     sample(autoregress, target, context, max_new_tokens=settings.num_tokens, rng=settings.seed)
     alone = time.perf_counter() - start
     compared = compare(settings.verifier, target, context, rounds, drafts)
-    return Outcome(tuple(rounds), *compared, seconds, alone)
+    draft_passes = sum(draft.depth for draft in drafts.values())
+    return Outcome(tuple(rounds), *compared, draft_passes, seconds, alone)
 
 
 def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
     """Generate and print round by round, then the figures."""
     decode = settings.pair.characters.decode
     transcript = show.Transcript(console)
-    console.paragraph(title(settings), "dim")
-    transcript.legend()
-    console.print()
-    transcript.write(decode(settings.context), "prompt")
+    begun: list[Round] = []
 
     def tell(one: Round) -> None:
+        if not begun:  # nothing is printed before the first round has shown that all fits together
+            console.paragraph(title(settings), "dim")
+            transcript.legend()
+            console.print()
+            transcript.write(decode(settings.context), "prompt")
+        begun.append(one)
         transcript.write(decode(one.tokens[: one.accepted]), "accepted")
         transcript.write(decode(one.tokens[one.accepted :]), one.last)
 
     outcome = run(settings, tell)
     transcript.end()
     console.print(show.figures_table(outcome.tokens_per_pass, outcome.accepted))
-    console.paragraph(EXPECTED, "dim")
+    console.paragraph(MEASURED if outcome.tokens_per_pass.expected is None else EXPECTED, "dim")
     console.paragraph(time_line(settings, outcome), "dim")
     return outcome
 
 
 def title(settings: Settings) -> str:
     """Say in one line what is run."""
-    by = "" if settings.drafter == "model" else f" by {settings.drafter}"
     return (
-        f"{settings.pair.description}; {settings.num_draft_tokens} drafts a round{by}, "
-        f"{settings.verifier} verification, seed {settings.seed}"
+        f"{settings.pair.description}; {drafted(settings)}, {settings.verifier} verification, seed "
+        f"{settings.seed}"
     )
+
+
+def drafted(settings: Settings) -> str:
+    """Say what is drafted each round."""
+    entry, depth = VERIFIERS[settings.verifier], settings.num_draft_tokens
+    if settings.shape is not None:
+        return f"{settings.shape.option.removeprefix('--')} a round, at most {depth} deep"
+    if settings.drafter == "model" and not takes_chains(entry):
+        own = getattr(entry.make_drafter, "keywords", {})
+        kind = ", ".join(f"{name} {own[name]}" for name in ("num_paths", "branching") if name in own)
+        return f"{kind.removeprefix('num_') or entry.drafts} a round, at most {depth} deep"
+    return f"{depth} drafts a round" + ("" if settings.drafter == "model" else f" by {settings.drafter}")
 
 
 def time_line(settings: Settings, outcome: Outcome) -> str:
@@ -197,7 +240,7 @@ def time_line(settings: Settings, outcome: Outcome) -> str:
     else:
         verdict = "with a target this quick, drafting saves passes and no time"
     cost = ASSUMED_COST.get(settings.drafter, COST_OF_A_MODEL)
-    worth = figures.tokens / (figures.rounds + figures.drafted * cost)
+    worth = figures.tokens / (figures.rounds + outcome.draft_passes * cost)
     return (
         f"time: {settings.pair.seconds:.2f} s for the models, {outcome.seconds:.2f} s for {figures.tokens} "
         f"tokens, {outcome.seconds_alone:.2f} s by the target alone: {verdict}. Were a draft pass to cost "
@@ -213,6 +256,7 @@ def as_data(settings: Settings, outcome: Outcome) -> dict[str, Any]:
         "models": settings.pair.description,
         "verifier": settings.verifier,
         "drafter": settings.drafter,
+        "drafts": drafted(settings),
         "draft_tokens": settings.num_draft_tokens,
         "seed": settings.seed,
         "prompt": decode(settings.context),
@@ -220,6 +264,7 @@ def as_data(settings: Settings, outcome: Outcome) -> dict[str, Any]:
         "tokens": counts.tokens,
         "target_passes": counts.rounds,
         "drafted": counts.drafted,
+        "draft_passes": outcome.draft_passes,
         "accepted": counts.accepted,
         "tokens_per_target_pass": outcome.tokens_per_pass._asdict(),
         "acceptance_by_position": [one._asdict() for one in outcome.accepted],

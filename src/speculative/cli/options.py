@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from speculative.cli.drafting import CHAIN_DRAFTERS, GROWN, MOST_NODES, SCHEMES
 from speculative.cli.own import blaming
-from speculative.draft import DRAFTERS
 from speculative.roofline import HARDWARE
 from speculative.verify import VERIFIERS
 from speculative.warp import Warp, compose, min_p, temperature, top_k, top_p
@@ -107,8 +107,26 @@ DrafterName = Annotated[
     typer.Option(
         metavar="NAME",
         help=(
-            f"One of {', '.join(DRAFTERS)}: lookup copies from the text so far; or file.py:function, a "
+            f"One of {', '.join(CHAIN_DRAFTERS)}: lookup copies from the text so far; or file.py:function, a "
             "function of (chance, context, num_draft_tokens) that returns a Draft."
+        ),
+    ),
+]
+Paths = Annotated[
+    int | None,
+    typer.Option(
+        parser=whole(1, MOST_NODES),
+        metavar="K",
+        help="Draft so many independent paths, for a verifier of trees.",
+    ),
+]
+Tree = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help=(
+            "Draft a tree: so many siblings by depth, 3,2,1, or 3,2,1:SCHEME, drawn by one of "
+            f"{', '.join(SCHEMES)}; or so many nodes, {' or '.join(f'{name}:16' for name in GROWN)}."
         ),
     ),
 ]

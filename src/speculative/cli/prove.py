@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,8 +16,11 @@ from speculative.battery import BATTERY, Instance
 from speculative.chance import sample
 from speculative.cli import options, snippet
 from speculative.cli.candidate import candidate
+from speculative.cli.drafting import Shape, TooMuchError, blaming_the_shape, shape_of
 from speculative.cli.own import blaming
 from speculative.cli.reason import reason
+from speculative.draft import Drafter, model
+from speculative.oracle import Oracle
 from speculative.proof import Proof
 from speculative.show import Examined
 from speculative.verify import VERIFIERS, Verifier, from_numpy
@@ -25,12 +29,19 @@ from speculative.warp import Warp, temperature
 FAILED = 1
 WIDE = 100  # columns in which there is room for the papers
 ROUNDING = Fraction(1, 2**40)  # more than float64 can be off on the battery, less than any fault
+MOST_DRAFTS, MOST_IN_FLOATS, MOST_IN_BRIEF = 1000, 100, 16  # ways to draft a tree, for seconds a verifier
+OVERVIEW = tuple(
+    replace(one, rounds=1) for one in BATTERY if one.target.vocab_size**one.num_draft_tokens <= 9
+)
 MEANING = (
-    f"{len(BATTERY)} instances. On each the law of the tokens of one or two rounds, continued by the target, "
+    "{instances}. On each the law of the tokens of {rounds}, continued by the target, "
     "is computed over every path, {how}, and compared with the target's own law; distances are total "
     "variation, the largest of all."
 )
-IN_FLOAT64 = " In float64: the law of the same code on float64 uniforms and rows."
+IN_FLOAT64 = (
+    " In float64: the law of the same code on float64 uniforms and rows, for trees on small instances."
+)
+BRIEF = " For an overview the instances are few and small: name a verifier to prove it on all that fit it."
 NO_DRAFTS = "; no token is drafted there: k can be 0, and draft.tokens and draft.probs are then empty"
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -38,16 +49,24 @@ speculative prove
 
 speculative prove token match
 
+speculative prove recursive --paths 3
+
 speculative prove --verifier mine.py:verify
 
 speculative prove --verifier mypackage.kernels:verify --lossy --json
+
+speculative prove --verifier mine.py:verify_tree --tree 2,2
 
 [bold]A verifier of your own[/bold]
 
 A function of (chance, draft, target_probs), which asks chance.flip(p) and chance.pick(weights); or numpy code
 as it stands, (rng, draft, target_probs), which draws from a numpy Generator and is given rows of float64.
 draft.tokens holds k tokens, draft.probs the row each was drawn from, target_probs the target's k + 1 rows; k
-can be 0. It returns the tokens it emits, or a Verdict."""
+can be 0. It returns the tokens it emits, or a Verdict.
+
+With --paths or --tree yours is given a DraftTree of n nodes: draft.tokens[i] is node i + 1, draft.parents[i]
+the node it follows, node 0 the context; draft.siblings(node) says what was drawn below a node, from which
+row and how; target_probs holds n + 1 rows, one after each node."""
 Advance = Callable[[str], None]
 
 
@@ -56,6 +75,8 @@ def prove(
     verifiers: options.VerifierNames = None,
     *,
     verifier: options.OwnVerifier = None,
+    paths: options.Paths = None,
+    tree: options.Tree = None,
     lossy: options.Lossy = False,
     greedy: options.Greedy = False,
     tolerance: options.Tolerance = None,
@@ -66,20 +87,29 @@ def prove(
     """Compare the exact law of what verifiers emit with the target's. Exit code 1: not lossless."""
     if not verifier:
         options.refuse(called, "--verifier", "lossy", "greedy", "tolerance")
+        if not verifiers:
+            options.refuse(called, "--verifier, or the names of verifiers", "paths", "tree")
     names = verifiers or ([] if verifier else list(VERIFIERS))
     entries = {name: VERIFIERS[options.one_of("verifier", name, VERIFIERS)] for name in names}
+    brief = not verifiers and not verifier
+    subjects = [
+        subject(name, entry, shape_of(name, paths, tree, entry), brief=brief)
+        for name, entry in entries.items()
+    ]
+    own_shape = shape_of(verifier, paths, tree) if verifier else None
+    own_instances = fitting(own_shape.make_drafter if own_shape else model)
     allowed = None if tolerance is None else Fraction(tolerance)
-    steps = len(BATTERY) * (2 * len(entries) + bool(verifier))
+    steps = sum(2 * len(one.instances) for one in subjects) + len(own_instances) * bool(verifier)
     with options.only_json(as_json), show.progress(steps) as advance:
-        examined = [examine(name, entry, max_paths, advance) for name, entry in entries.items()]
+        examined = [examine(one, max_paths, advance) for one in subjects]
         if verifier:
-            claim = Claim(not lossy, temperature(0) if greedy else None, allowed)
-            examined.append(examine_own(verifier, claim, max_paths, advance))
+            claim = Claim(not lossy, temperature(0) if greedy else None, allowed, own_shape)
+            examined.append(examine_own(verifier, own_instances, claim, max_paths, advance))
     failed = [one for one in examined if one.claimed and one.failures]
     if as_json:
         print(json.dumps([as_data(one) for one in examined], indent=2))
     else:
-        report(examined, failed, show.terminal(no_color=no_color))
+        report(examined, failed, show.terminal(no_color=no_color), brief=brief)
     if failed:
         raise typer.Exit(FAILED)
 
@@ -89,32 +119,76 @@ def proved(instance: Instance, verify: Callable[..., Any], **more: Any) -> Proof
     try:
         return instance.prove(verify, **more)
     except TooManyPathsError as error:
-        raise ValueError(
+        raise TooMuchError(
             f"more than {error.args[0]} paths: ask fewer questions, or raise --max-paths"
         ) from None
 
 
-def examine(name: str, entry: Verifier, max_paths: int, advance: Advance) -> Examined:
-    """Prove a verifier of the table on the battery: exactly, and its float64 code where it is lossless."""
+class Subject(NamedTuple):
+    """A verifier of the table, and what it is proved on."""
+
+    name: str
+    entry: Verifier
+    instances: Sequence[Instance]
+    make_drafter: Callable[[Oracle], Drafter]
+    shape: Shape | None
+    most_in_floats: int
+    """Its float64 code is proved where there are at most so many ways to draft."""
+
+
+def subject(name: str, entry: Verifier, shape: Shape | None, *, brief: bool) -> Subject:
+    """Return what a verifier is proved on: all that fits it, or for an overview what is quickly done."""
+    make_drafter = (shape or entry).make_drafter
+    if brief:
+        return Subject(name, entry, OVERVIEW, make_drafter, shape, MOST_IN_BRIEF)
+    return Subject(name, entry, fitting(make_drafter), make_drafter, shape, MOST_IN_FLOATS)
+
+
+def fitting(make_drafter: Callable[[Oracle], Drafter]) -> tuple[Instance, ...]:
+    """Return the instances on which all drafts can be gone through."""
+    return tuple(one for one in BATTERY if ways_to_draft(one, make_drafter) <= MOST_DRAFTS)
+
+
+def ways_to_draft(instance: Instance, make_drafter: Callable[[Oracle], Drafter]) -> int:
+    """Return about how many drafts there are: as many as if any token could come at each draw of one.
+
+    Chains count as one: all of the battery can be gone through.
+    """
+    if make_drafter is model:
+        return 1
+    draft = sample(make_drafter(instance.draft), (), instance.num_draft_tokens, rng=0)
+    draws = (draft.siblings(node) for node in range(len(draft) + 1))
+    return int(instance.target.vocab_size ** sum(len(one.tokens) for one in draws if one is not None))
+
+
+def examine(one: Subject, max_paths: int, advance: Advance) -> Examined:
+    """Prove a verifier of the table: exactly, and its float64 code where it is lossless."""
+    name, entry = one.name, one.entry
     proofs, rounding = [], Fraction(0)
-    more: dict[str, Any] = {"warp": entry.target_warp, "max_paths": max_paths}
+    more: dict[str, Any] = {
+        "warp": entry.target_warp,
+        "max_paths": max_paths,
+        "make_drafter": one.make_drafter,
+    }
     in_float64 = from_numpy(partial(_sampled, entry.function))
-    for instance in BATTERY:
-        proofs.append((instance, proved(instance, entry.function, **more)))
+    for instance in one.instances:
+        with blaming_the_shape(one.shape, name, entry):
+            proofs.append((instance, proved(instance, entry.function, **more)))
         advance(name)
-        if entry.lossless:
+        if entry.lossless and ways_to_draft(instance, one.make_drafter) <= one.most_in_floats:
             rounding = max(rounding, proved(instance, in_float64, **more).distance)
         advance(name)
+    tolerance = Fraction(0) if all(proof.exact for _, proof in proofs) else ROUNDING
     under = entry.target_warp.name if entry.target_warp else ""
-    found = Examined(name, entry.paper, entry.lossless, tuple(proofs), Fraction(0), under)
-    found = explained(found, entry.function, entry.target_warp)
+    found = Examined(name, entry.paper, entry.lossless, tuple(proofs), tolerance, under)
+    found = explained(found, entry.function, entry.target_warp, one.make_drafter)
     if found.reason is not None:
-        found = found._replace(code=snippet.of_table(found.failures[0][0], name))
+        found = found._replace(code=snippet.of_table(found.failures[0][0], name, one.shape))
     return found._replace(rounding=rounding) if entry.lossless else found
 
 
-def _sampled(verify: Callable[..., Any], rng: Any, *given: Any) -> Any:
-    return sample(verify, *given, rng=rng)
+def _sampled(verify: Callable[..., Any], rng: Any, *given: Any, **carried: Any) -> Any:
+    return sample(verify, *given, rng=rng, **carried)
 
 
 class Claim(NamedTuple):
@@ -123,41 +197,51 @@ class Claim(NamedTuple):
     lossless: bool
     warp: Warp | None
     tolerance: Fraction | None
+    shape: Shape | None
 
 
-def examine_own(where: str, claim: Claim, max_paths: int, advance: Advance) -> Examined:
-    """Prove a verifier of the user's own on the battery."""
+def examine_own(
+    where: str, instances: Sequence[Instance], claim: Claim, max_paths: int, advance: Advance
+) -> Examined:
+    """Prove a verifier of the user's own."""
     verify, proofs = candidate(where), []
-    for instance in BATTERY:
+    make_drafter = claim.shape.make_drafter if claim.shape else model
+    more: dict[str, Any] = {"warp": claim.warp, "max_paths": max_paths, "make_drafter": make_drafter}
+    for instance in instances:
         hint = "" if instance.num_draft_tokens else NO_DRAFTS
         with blaming(where, doing=f", proved on {instance.name!r}", hint=hint):
-            proofs.append((instance, proved(instance, verify, warp=claim.warp, max_paths=max_paths)))
+            proofs.append((instance, proved(instance, verify, **more)))
         advance(where)
     floats = verify.numpy or not all(proof.exact for _, proof in proofs)
     tolerance = (ROUNDING if floats else Fraction(0)) if claim.tolerance is None else claim.tolerance
     under = claim.warp.name if claim.warp else ""
     found = Examined(where, "your own", claim.lossless, tuple(proofs), tolerance, under, floats)
     with blaming(where):
-        found = explained(found, verify, claim.warp)
+        found = explained(found, verify, claim.warp, make_drafter)
     if found.reason is None:
         return found
-    code = snippet.of_own(found.failures[0][0], where, numpy=verify.numpy, under=under)
+    code = snippet.of_own(found.failures[0][0], where, claim.shape, numpy=verify.numpy, under=under)
     return found._replace(code=code)
 
 
-def explained(found: Examined, verify: Callable[..., Any], warp: Warp | None) -> Examined:
+def explained(
+    found: Examined,
+    verify: Callable[..., Any],
+    warp: Warp | None,
+    make_drafter: Callable[[Oracle], Drafter],
+) -> Examined:
     """Add why a claim fails, where it does."""
     if not (found.claimed and found.failures):
         return found
     instance, proof = found.failures[0]
     reference = instance.target if warp is None else warp(instance.target)
-    return found._replace(reason=reason(instance, proof, verify, reference))
+    return found._replace(reason=reason(instance, proof, verify, reference, make_drafter(instance.draft)))
 
 
-def report(examined: list[Examined], failed: list[Examined], console: show.Terminal) -> None:
+def report(examined: list[Examined], failed: list[Examined], console: show.Terminal, *, brief: bool) -> None:
     """Print the table, and how a claim fails where one does."""
     console.print(show.proof_table(examined, papers=console.width >= WIDE))
-    console.paragraph(meaning(examined), "dim")
+    console.paragraph(meaning(examined) + BRIEF * brief, "dim")
     for one in failed:
         console.print()
         for line in show.failure_report(one).splitlines():
@@ -174,7 +258,11 @@ def meaning(examined: list[Examined]) -> str:
         how = f"in fractions except where {in_floats[0]} computes in floats"
     in_float64 = IN_FLOAT64 if any(one.rounding is not None for one in examined) else ""
     under = "".join(f" {one.name} reproduces the target at {one.under}." for one in examined if one.under)
-    return MEANING.format(how=how) + in_float64 + under
+    sizes = sorted({len(one.proofs) for one in examined}, reverse=True)
+    instances = " instances, or ".join(map(str, sizes)) + " instances" + " for trees" * (len(sizes) > 1)
+    several = any(instance.rounds > 1 for one in examined for instance, _ in one.proofs)
+    rounds = "one or two rounds" if several else "a round"
+    return MEANING.format(instances=instances, rounds=rounds, how=how) + in_float64 + under
 
 
 def as_data(one: Examined) -> dict[str, Any]:

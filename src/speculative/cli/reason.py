@@ -7,16 +7,25 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from speculative._checks import nodes_along
 from speculative.battery import Instance
-from speculative.decode import speculate
+from speculative.chance import Chance, Number
+from speculative.decode import Round, speculate
 from speculative.distribution import Context
-from speculative.laws import Path, paths
+from speculative.draft import NO_DRAFT, Draft, Drafter, DraftTree
+from speculative.laws import paths
 from speculative.oracle import Oracle
 from speculative.proof import Proof
-from speculative.show import Reason
+from speculative.show import Reason, in_words
 
 
-def reason(instance: Instance, proof: Proof, verify: Callable[..., Any], reference: Oracle) -> Reason:
+def reason(
+    instance: Instance,
+    proof: Proof,
+    verify: Callable[..., Any],
+    reference: Oracle,
+    drafter: Drafter | None = None,
+) -> Reason:
     """Find the shortest beginning of the worst tokens that is over-produced itself, and the ways to it."""
     assert proof.worst is not None  # it is not lossless
     worst = proof.worst.tokens
@@ -27,19 +36,40 @@ def reason(instance: Instance, proof: Proof, verify: Callable[..., Any], referen
     wanted = {start: math.prod(reference(start[:i])[x] for i, x in enumerate(start)) for start in beginnings}
     shortest = next(start for start in beginnings if made[start] > wanted[start])
     ways: Counter[str] = Counter()
-    likeliest = ""
-    for path in paths(
-        speculate,
-        instance.target,
-        instance.drafter,
-        num_draft_tokens=instance.num_draft_tokens,
-        verify=verify,
-    ):
-        if _begins(path.outcome.tokens, shortest):
-            ways[_way(path, shortest)] += path.probability
+    likeliest, begun = "", ""
+    for path in paths(_told, instance, drafter or instance.drafter, verify):
+        one, draft, asked = path.outcome
+        if _begins(one.tokens, shortest):
+            ways[_way(one, draft, shortest)] += path.probability
         if path.answers == proof.worst.path:
-            likeliest = _way(path, worst)
-    return Reason(shortest, made[shortest], wanted[shortest], ways.most_common(), likeliest)
+            likeliest = _way(one, draft, worst)
+            begun = in_words(path.answers, asked, draft)
+    return Reason(shortest, made[shortest], wanted[shortest], ways.most_common(), likeliest, begun)
+
+
+def _told(
+    chance: Chance, instance: Instance, drafter: Drafter, verify: Callable[..., Any]
+) -> tuple[Round, Draft | DraftTree, int]:
+    """Run a round and tell what was drafted, and how many answers that took."""
+    counted, k = _Counted(chance), instance.num_draft_tokens
+    draft = drafter(counted, (), k) if k else NO_DRAFT
+    given = Drafter(lambda *_: draft, drafter.vocab_size, drafter.vocabulary)
+    return speculate(chance, instance.target, given, num_draft_tokens=k, verify=verify), draft, counted.asked
+
+
+class _Counted:
+    """A chance that counts what it is asked."""
+
+    def __init__(self, chance: Chance) -> None:
+        self._chance, self.asked = chance, 0
+
+    def flip(self, probability: Number) -> bool:
+        self.asked += 1
+        return self._chance.flip(probability)
+
+    def pick(self, weights: Any) -> int:
+        self.asked += 1
+        return self._chance.pick(weights)
 
 
 def _begins(tokens: Context, start: Context) -> bool:
@@ -47,18 +77,17 @@ def _begins(tokens: Context, start: Context) -> bool:
     return all(one == other for one, other in zip(tokens, start, strict=False))
 
 
-def _way(path: Path, tokens: Context) -> str:
+def _way(one: Round, draft: Draft | DraftTree, tokens: Context) -> str:
     """Say how a round came to begin with these tokens."""
-    accepted, emitted = path.outcome.accepted, path.outcome.tokens
-    drafted = [answer.answer for answer in path.answers[: path.outcome.drafted]]
-    steps = []
-    for position, token in enumerate(tokens[: len(emitted)]):
-        if position < accepted:
+    nodes, steps = nodes_along(draft, one.tokens[: one.accepted]), []
+    for position, token in enumerate(tokens[: len(one.tokens)]):
+        siblings = draft.siblings(nodes[position])
+        if position < one.accepted:
             steps.append(f"draft {token} accepted")
-        elif position < len(drafted):
-            steps.append(f"draft {drafted[position]} rejected and {token} drawn")
+        elif siblings is not None:
+            steps.append(f"draft {' and '.join(map(str, siblings.tokens))} rejected and {token} drawn")
         else:
             steps.append(f"bonus {token} drawn")
-    if len(emitted) < len(tokens):
+    if len(one.tokens) < len(tokens):
         steps.append("and the round ends there")
     return ", ".join(steps)

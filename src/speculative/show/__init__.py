@@ -13,13 +13,15 @@ except ModuleNotFoundError as error:
 from speculative.show.console import Terminal, exact, plain, progress, table, terminal
 from speculative.show.costs import Batch, Length, batch_table, length_table
 from speculative.show.generation import Comparison, Transcript, figures_table
-from speculative.show.proofs import Examined, Reason, failure_report, proof_table
+from speculative.show.proofs import Examined, Reason, failure_report, in_words, proof_table
+from speculative.show.verifiers import Listed, provisos, verifier_table
 
 __all__ = [
     "Batch",
     "Comparison",
     "Examined",
     "Length",
+    "Listed",
     "Reason",
     "Terminal",
     "Transcript",
@@ -27,10 +29,13 @@ __all__ = [
     "exact",
     "failure_report",
     "figures_table",
+    "in_words",
     "length_table",
     "plain",
     "progress",
     "proof_table",
+    "provisos",
     "table",
     "terminal",
+    "verifier_table",
 ]

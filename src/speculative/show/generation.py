@@ -26,13 +26,15 @@ ONE_A_PASS = "Every residual and every bonus is the last token of one target pas
 
 
 class Comparison(NamedTuple):
-    """A measured figure beside the expected one, and the standard error of the measured one."""
+    """A measured figure, and the expected one with the standard error of the measured one; or an interval."""
 
     measured: float
-    expected: float
-    error: float
     events: int
     """How many it is the mean of."""
+    expected: float | None = None
+    error: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 class Transcript:
@@ -74,13 +76,18 @@ class Transcript:
 
 
 def figures_table(tokens_per_pass: Comparison, accepted: Sequence[Comparison]) -> Table:
-    """Return the table of measured and expected figures, with acceptance by position."""
-    made = table("", "measured", "expected", "of")
+    """Return the table of figures, with acceptance by depth: expected, or with intervals where not."""
+    beside = "95% interval" if tokens_per_pass.expected is None else "expected"
+    made = table("", "measured", beside, "of")
     made.add_row("tokens per target pass", *_cells(tokens_per_pass, "passes"))
-    for position, one in enumerate(accepted, 1):
-        made.add_row(f"draft {position} accepted{', if reached' * (position > 1)}", *_cells(one, "drafts"))
+    for depth, one in enumerate(accepted, 1):
+        made.add_row(f"draft {depth} accepted{', if reached' * (depth > 1)}", *_cells(one, "times"))
     return made
 
 
 def _cells(one: Comparison, unit: str) -> tuple[str, str, str]:
-    return f"{one.measured:.3f}", f"{one.expected:.3f} ± {one.error:.3f}", f"{one.events} {unit}"
+    if one.expected is not None:
+        beside = f"{one.expected:.3f} ± {one.error:.3f}"
+    else:
+        beside = "too few" if one.low is None else f"{one.low:.3f} to {one.high:.3f}"
+    return f"{one.measured:.3f}", beside, f"{one.events} {unit}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from speculative.battery import Instance
 from speculative.chance import Number
+from speculative.draft import Draft, DraftTree
 from speculative.laws import Answer
 from speculative.proof import Proof
 from speculative.show.console import exact, table
@@ -29,6 +31,8 @@ class Reason(NamedTuple):
     """In words, with their probabilities."""
     likeliest: str
     """In words, the likeliest way to the tokens that are over-produced by the most."""
+    path: str
+    """The answers of that way, in words."""
 
 
 class Examined(NamedTuple):
@@ -121,27 +125,41 @@ def failure_report(one: Examined) -> str:
         f"{exact(proof.distance)} away from the target's.",
         f"Most over-produced: {worst.tokens}, with probability {exact(worst.probability)} where the target "
         f"has {exact(worst.target_probability)}.",
-        f"Likeliest way there: {in_words(worst.path, instance.num_draft_tokens)}.",
     ]
     if one.reason is not None:
-        tokens, made, wanted, ways, likeliest = one.reason
-        lines[-1] += f" That is: {likeliest}."
+        tokens, made, wanted, ways, likeliest, path = one.reason
+        lines.append(f"Likeliest way there: {path}. That is: {likeliest}.")
         lines.append(f"Already {tokens} comes first with {exact(made)} where the target has {exact(wanted)}:")
         lines += [f"  {exact(share):>20}  {way}" for way, share in ways[:MOST_WAYS]]
         lines += [f"  and {len(ways) - MOST_WAYS} ways more"] * (len(ways) > MOST_WAYS)
     return "\n".join(lines)
 
 
-def in_words(path: Sequence[Answer], num_draft_tokens: int) -> str:
-    """Tell the answers of a path: the drafter's picks, then what the verifier asked."""
-    draft = ", then ".join(f"{one.answer} ({_of(one)})" for one in path[:num_draft_tokens])
+def in_words(path: Sequence[Answer], drafting: int, draft: Draft | DraftTree) -> str:
+    """Tell the answers of a path: the first `drafting` ones, which made the draft, then what was asked."""
+    if isinstance(draft, Draft):
+        drafted = ", then ".join(f"{one.answer} ({_of(one)})" for one in path[:drafting]) or "empty"
+    else:
+        probability = math.prod(one.probability for one in path[:drafting])
+        drafted = f"the tree {_below(draft, 0)} (probability {exact(probability)})"
     asked = (
         f"; a pick gives {one.answer} ({_of(one)})"
         if one.kind == "pick"
         else f"; a flip says {'yes' if one.answer else 'no'} ({_of(one)})"
-        for one in path[num_draft_tokens:]
+        for one in path[drafting:]
     )
-    return f"the draft is {draft or 'empty'}{''.join(asked)}"
+    return f"the draft is {drafted}{''.join(asked)}"
+
+
+def _below(draft: DraftTree, node: int) -> str:
+    """Write the draws below a node, each with what was drawn below it in brackets; a repeat without."""
+    siblings = draft.siblings(node)
+    assert siblings is not None  # it is asked of nodes with children
+    written = []
+    for place, (child, token) in enumerate(zip(siblings.nodes, siblings.tokens, strict=True)):
+        leaf = draft.siblings(child) is None or child in siblings.nodes[:place]
+        written.append(f"{token}" if leaf else f"{token} ({_below(draft, child)})")
+    return ", ".join(written)
 
 
 def _of(answer: Answer) -> str:
