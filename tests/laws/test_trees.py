@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speculative import VERIFIERS, Draft, DraftTree, draft, law, prove, rational, table, verify
+from speculative import VERIFIERS, Draft, draft, law, prove, rational, table, verify
 from speculative.distribution import is_exact, normalised
 from speculative.draft import Siblings, hub, independent, top, top_and_one, without_replacement
 from speculative.draft.siblings import draw_siblings
@@ -209,7 +209,7 @@ def drafted_and_verdict(verifier, pair, drafter):
 
     def program(chance):
         proposal = drafter(chance, (), pair.num_draft_tokens)
-        parents = proposal.parents if isinstance(proposal, DraftTree) else None
+        parents = proposal.parents if isinstance(proposal, draft.DraftTree) else None
         scored = (
             pair.target.score((), proposal.tokens)
             if parents is None
