@@ -15,7 +15,7 @@ IN_READING_ORDER = {
     "the optimum": ["bound/*.py"],
     "the clock": ["cost.py", "roofline.py", "measure.py", "_numbers.py"],
     "real text": ["model/*.py"],
-    "for people": ["plot.py", "show/*.py", "cli/*.py", "__init__.py"],
+    "for people": ["plot/*.py", "show/*.py", "cli/*.py", "__init__.py"],
 }
 
 

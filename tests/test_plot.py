@@ -12,9 +12,11 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
-from speculative import Draft, bound, law, paths, plot, rational, residual, verify
+from speculative import Draft, bound, law, paths, plot, rational, residual, sample, table, verify
 from speculative.cost import best_num_draft_tokens, break_even_cost, speedup
+from speculative.draft import DraftTree, Siblings, independent, tree, without_replacement
 from speculative.measure import Estimate
 from speculative.roofline import Hardware, Model, break_even_batch, speedup_at_batch
 
@@ -338,6 +340,101 @@ def test_a_program_without_questions_is_a_tree_too():
     assert not ax.patches
 
 
+# ---------------------------------------------------------------- draft tree
+
+# Below the root token 2 and then token 0, without replacement; below token 2 token 1 twice, independently.
+TWICE = DraftTree(
+    (2, 0, 1),
+    (0, 0, 1),
+    {
+        0: Siblings((1, 2), (2, 0), DRAFT, without_replacement),
+        1: Siblings((3, 3), (1, 1), TARGET, independent),
+    },
+)
+
+
+def boxes(ax):
+    """Text of each box -> (place, colour of its edge, whether it is filled)."""
+    return {
+        text.get_text(): (
+            text.get_position(),
+            to_hex(text.get_bbox_patch().get_edgecolor()).upper(),
+            to_hex(text.get_bbox_patch().get_facecolor()) != "#ffffff",
+        )
+        for text in ax.texts
+        if text.get_bbox_patch() is not None
+    }
+
+
+def on_branches(ax):
+    return [text.get_text() for text in ax.texts if text.get_bbox_patch() is None]
+
+
+def test_a_draft_tree_has_a_box_for_each_node_and_the_probability_of_each_draw():
+    """Token 0 is drawn after token 2, of probability 1/2, is out: with 1/5 of the other half."""
+    ax = plot.plot_tree(TWICE, labels=LABELS)
+    assert boxes(ax) == {
+        "context": ((0, -0.5), plot.GREY, False),
+        "cat": ((1, 0), plot.GREY, False),
+        "a": ((2, 0), plot.GREY, False),
+        "the": ((1, -1), plot.GREY, False),
+    }
+    assert on_branches(ax) == ["1/2", "2/5", "3/10, 2 times"]
+    ends = [tuple(patch.get_path().vertices[i]) for patch in ax.patches for i in (0, -1)]
+    assert ends == [(0, -0.5), (1, 0), (0, -0.5), (1, -1), (1, 0), (2, 0)]
+    assert ax.get_legend() is None
+    assert not ax.axison
+    assert overlapping(ax) == []
+
+
+def test_a_draft_tree_shows_what_was_emitted():
+    ax = plot.plot_tree(TWICE, (2, 0), labels=["the", "a", "cat"])
+    places = [text.get_position() for text in ax.texts if text.get_text() == "the"]
+    assert places == [(1, -2), (2, -1)]  # the draft, and the last token beside the refused one
+    assert boxes(ax)["cat"] == ((1, -0.5), plot.BLUE, True)
+    assert boxes(ax)["a"] == ((2, 0), plot.GREY, False)
+    assert boxes(ax)["the"] == ((2, -1), plot.VERMILION, False)
+    styles = {
+        (to_hex(patch.get_edgecolor()).upper(), patch.get_linestyle(), patch.get_linewidth())
+        for patch in ax.patches
+    }
+    assert styles == {(plot.BLUE, "-", 2.2), (plot.GREY, "-", 1.0), (plot.VERMILION, "--", 2.2)}
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "accepted",
+        "emitted last, no draft",
+        "not kept",
+    ]
+    assert overlapping(ax) == []
+
+
+def test_a_chain_is_a_tree_and_its_bonus_comes_behind_it():
+    ax = plot.plot_tree(Draft((1, 0), [TARGET, DRAFT]), (1, 0, 2))
+    assert boxes(ax) == {
+        "context": ((0, 0), plot.BLUE, False),
+        "1": ((1, 0), plot.BLUE, True),
+        "0": ((2, 0), plot.BLUE, True),
+        "2": ((3, 0), plot.VERMILION, False),
+    }
+    assert on_branches(ax) == ["3/10", "1/5", ""]
+    assert ax.get_xlim() == pytest.approx((-0.4, 3.4))
+
+
+def test_an_empty_draft_is_its_context():
+    _, mine = plt.subplots()
+    assert plot.plot_tree(Draft((), []), ax=mine) is mine
+    assert boxes(mine) == {"context": ((0, 0), plot.GREY, False)}
+    assert boxes(plot.plot_tree(Draft((), []), (2,)))["2"] == ((1, 0), plot.VERMILION, False)
+
+
+def test_a_large_draft_tree_has_no_overlapping_words():
+    names = ["strawberry", "a", "cat"]
+    grown = sample(tree(table(DRAFT), (3, 2, 2)), (), 3, rng=0)
+    ax = plot.plot_tree(grown, (0, 1, 2, 0), labels=names)
+    assert len(boxes(ax)) == 4
+    assert len(ax.patches) == 3 + 6 + 12 + 1
+    assert overlapping(ax) == []
+
+
 # ---------------------------------------------------------------- bad input
 
 
@@ -359,6 +456,10 @@ def test_a_program_without_questions_is_a_tree_too():
             "7 in one picture",
         ),
         (lambda: plot.decision_tree([]), "there is nothing to draw"),
+        (
+            lambda: plot.plot_tree(TWICE, (2, 2, 0)),
+            r"emitted = \(2, 2, 0\): token 2 is not drafted below node 1",
+        ),
     ],
 )
 def test_bad_input_is_refused_in_one_line_before_anything_is_drawn(draw, message):
