@@ -36,7 +36,7 @@ EXPECTED = (
 )
 MEASURED = (
     "No formula gives the acceptance of a single draft here. 95% interval: for what more text of the kind "
-    f"would bring, from {BATCHES} stretches of the run; more --tokens narrow it."
+    f"would bring, from the means of {BATCHES} stretches of the run; of short runs it covers a little less."
 )
 EXAMPLES = """[bold]Examples[/bold]
 

@@ -64,9 +64,10 @@ as it stands, (rng, draft, target_probs), which draws from a numpy Generator and
 draft.tokens holds k tokens, draft.probs the row each was drawn from, target_probs the target's k + 1 rows; k
 can be 0. It returns the tokens it emits, or a Verdict.
 
-With --paths or --tree yours is given a DraftTree of n nodes: draft.tokens[i] is node i + 1, draft.parents[i]
-the node it follows, node 0 the context; draft.siblings(node) says what was drawn below a node, from which
-row and how; target_probs holds n + 1 rows, one after each node."""
+With --paths or --tree yours is given a DraftTree of n nodes, where something is drafted. Node 0 is the
+context; draft.tokens and draft.parents say of nodes 1 to n which token each is and which node it follows;
+draft.siblings(node) tells what was drawn below a node, from which row and how, None below a leaf; and
+target_probs holds n + 1 rows, the target's law after each node."""
 Advance = Callable[[str], None]
 
 
