@@ -16,7 +16,7 @@ from speculative.distribution import excess, residual
 from speculative.draft import model, paths
 from speculative.testing import pairs
 from speculative.verify.cactus import raised_probability, raised_row
-from speculative.verify.mentored import rows_between
+from speculative.verify.compromise import RowsBetween
 from speculative.verify.verdict import Verdict
 
 HALF, TENTH = Fraction(1, 2), Fraction(1, 10)
@@ -339,7 +339,7 @@ def test_a_lenient_residual_is_above_the_line():
 def test_a_compromise_is_a_law_between_the_rows_with_two_scales(pair, share):
     target, drafted = rows(pair)
     mass = share * total_variation(target, drafted)
-    row = rows_between(target, drafted)(mass)
+    row = RowsBetween(target, drafted).row(mass)
     assert sum(row) == 1
     assert np.minimum(drafted, row).sum() == 1 - mass
     assert ((np.minimum(target, drafted) <= row) & (row <= np.maximum(target, drafted))).all()

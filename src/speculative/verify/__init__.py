@@ -22,6 +22,7 @@ from speculative.verify.cascade import (
     ensemble,
     token_specific,
 )
+from speculative.verify.compromise import compromise
 from speculative.verify.divergence import jensen_shannon, kullback_leibler
 from speculative.verify.engine import from_numpy
 from speculative.verify.fuzzy import fuzzy
@@ -31,7 +32,7 @@ from speculative.verify.gumbel import gumbel
 from speculative.verify.k_seq import k_seq, k_seq_plan
 from speculative.verify.lenient import lenient
 from speculative.verify.match import match
-from speculative.verify.mentored import compromise, mentored
+from speculative.verify.mentored import mentored
 from speculative.verify.minhash import minhash
 from speculative.verify.multipath import multipath
 from speculative.verify.plan import Plan, lift, walk
