@@ -174,7 +174,7 @@ BATTERY = (
 TREE_BATTERY = tuple(
     instance
     for instance in BATTERY
-    if instance.num_draft_tokens <= 3 and instance.target.vocab_size * instance.num_draft_tokens <= 12
+    if instance.num_draft_tokens <= 3 and instance.target.vocab_size * instance.num_draft_tokens <= 10
 )
 """Those that can be enumerated on a tree of two paths in seconds."""
 

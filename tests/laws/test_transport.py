@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speculative import draft, law, prove, rational, table, verify
+from speculative import draft, law, point_mass, prove, rational, table, verify
 from speculative.bound import prefix_formula, subset_formula
 from speculative.draft import Siblings, draw_siblings, hub, independent, paths, top_and_one, tree
 from speculative.testing import near_rows, pairs, rows
@@ -78,6 +78,14 @@ def test_siblings_drawn_otherwise_are_transported_by_the_program(scheme, pair):
     assert proof.lossless
     bound = subset_formula(scheme, pair.draft(()), 2, pair.target(()))
     assert proof.survival[0] == bound
+
+
+def test_a_certain_draft_drawn_twice_keeps_exact_laws_exact():
+    """A point mass of int64 beside a target of Fractions, drawn from twice."""
+    siblings = Siblings((1, 1), (2, 2), point_mass(2, 3), independent)
+    assert list(transport_plan(siblings, TARGET))[0] == (1, Fraction(1, 5))
+    *_, (_, left) = transport_plan(siblings, TARGET)
+    assert left.tolist() == [Fraction(5, 8), Fraction(3, 8), 0]
 
 
 @settings(max_examples=15)

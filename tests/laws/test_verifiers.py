@@ -70,6 +70,36 @@ def test_lossless_on_the_whole_battery(name):
     assert all(proof.lossless for _, proof in proofs(entry.function, **options))
 
 
+def near_equal(seed, vocab_size=3):
+    """Return a float target and a draft that is next to it at some contexts, and equal to it at others."""
+    rng = np.random.default_rng(seed)
+    contexts = [(), *((i,) for i in range(vocab_size))]
+    target_rows = rng.dirichlet(np.ones(vocab_size), len(contexts))
+    noise = 10.0 ** -rng.integers(12, 18, (len(contexts), 1)) * rng.integers(0, 2, (len(contexts), 1))
+    draft_rows = target_rows * (1 + noise * rng.normal(size=target_rows.shape))
+    draft_rows /= draft_rows.sum(axis=1, keepdims=True)
+    return [table(dict(zip(contexts, rows, strict=True))) for rows in (target_rows, draft_rows)]
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+@settings(max_examples=4)
+@given(seed=st.integers(0, 2**32))
+def test_in_floats_near_equal_rows_change_the_law_by_rounding_alone(name, seed):
+    target, small = near_equal(seed)
+    entry = VERIFIERS[name]
+    options = {"num_draft_tokens": 2, "reference": reference(name, target)}
+    assert prove(entry.function, target, entry.make_drafter(small), **options).distance < 1e-12
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+def test_the_float_sampler_follows_the_law_to_the_grid(name):
+    """One round of `sample` on float rows, enumerated over its uniforms: a few 2**-53 a question."""
+    target, small = near_equal(seed=1)
+    entry = VERIFIERS[name]
+    options = {"num_draft_tokens": 1, "reference": reference(name, target), "arithmetic": "float64"}
+    assert prove(entry.function, target, entry.make_drafter(small), **options).distance < 1e-14
+
+
 @pytest.mark.parametrize("name", LOSSY)
 def test_a_lossy_verifier_is_reported_by_the_battery(name):
     distances = [proof.distance for _, proof in proofs(VERIFIERS[name].function)]

@@ -2,12 +2,14 @@
 
 The problem is Sun et al.'s (2023, SpecTr, section 4); its value by prefix sets is Hu et al.'s (2025); that a
 choice of one draft followed by token verification reaches it is Khisti et al.'s (2025). The rule for
-independent draws, exact and in O(V log V), is derived here and written out in the page on the optimum.
+independent draws, exact and in O(V log V), is derived here, and written out in the page on trees.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from speculative.distribution import Row, excess
 from speculative.draft.proposal import Draft, DraftTree
 from speculative.draft.siblings import Siblings, independent
 from speculative.verify.plan import Step, in_turn, lift, walk, when_refused
+from speculative.verify.recursive import recursive_plan
 from speculative.verify.transport_program import program_plan
 from speculative.verify.verdict import Verdict
 
@@ -73,25 +76,62 @@ def transport_plan(siblings: Siblings, target: Row) -> Iterator[Step]:
     ------
     child, acceptance
     """
-    if siblings.scheme is not independent:
-        yield from program_plan(siblings, target)
+    if len(siblings.tokens) == 1 or siblings.scheme is not independent:
+        yield from (recursive_plan if len(siblings.tokens) == 1 else program_plan)(siblings, target)
         return
-    drawn = np.flatnonzero(siblings.row)
-    order = drawn[np.argsort(-(target[drawn] / siblings.row[drawn]), kind="stable")]  # most wanted first
-    row, wanted = siblings.row[order], target[order]  # [n]
-    missed = _totals(row[::-1])[::-1]  # [n+1], the probability that a draw is not among the first i
-    rates = _rates(row, wanted, missed, len(siblings.tokens))  # [n]
-    due = row * rates
-    rank = np.empty(len(target), dtype=int)
-    rank[order] = np.arange(len(order))
-    ranks = rank[list(siblings.tokens)]
+    row, count = siblings.row + 0 * target, len(siblings.tokens)  # the row in the target's kind
+    race = _race(row, target, count) if row.dtype != object else _exact_race(count, *row, *target)
+    ranks = race.rank[list(siblings.tokens)]
     shares = dict.fromkeys(siblings.nodes, 0 * row[0])
-    for node, i, wins in zip(siblings.nodes, ranks, _wins(_places(row, due, missed, ranks)), strict=True):
-        shares[node] += wins * (wanted[i] / due[i] if wanted[i] < due[i] else 1)
+    for node, i, wins in zip(siblings.nodes, ranks, _wins(_places(race, ranks)), strict=True):
+        shares[node] += wins * race.acceptance[i]
     yield from in_turn(shares)
+    yield None, race.left
+
+
+class _Race(NamedTuple):
+    """What the plan of a row, a target and a number of draws has in common for all draws.
+
+    `rank` (V,) is the place of each token; the others are by place: the draft's law, how often each place
+    wins by its draws, what it has too much and what it lacks, in running totals, and how often the winner is
+    accepted. `left` (V,) is drawn from where it is not.
+    """
+
+    rank: Row
+    row: Row
+    own: Row
+    surplus: Row
+    deficit: Row
+    acceptance: Row
+    left: Row
+
+
+def _race(row: Row, target: Row, count: int) -> _Race:
+    drawn = np.flatnonzero(row)
+    order = drawn[np.argsort(-(target[drawn] / row[drawn]), kind="stable")]  # most wanted first
+    drafted, wanted = row[order], target[order]  # [n]
+    missed = _totals(drafted[::-1])[::-1]  # [n+1], the probability that a draw is not among the first i
+    due = drafted * _rates(drafted, wanted, missed, count)  # [n], how often each token is to win
+    own = sum(missed[:-1] ** i * missed[1:] ** (count - 1 - i) for i in range(count))  # [n], rates of places
+    rank = np.zeros(len(row), dtype=int)
+    rank[order] = np.arange(len(order))
     left = target.copy()
     left[order] = excess(wanted, due)
-    yield None, when_refused(target, left)
+    return _Race(
+        rank,
+        drafted,
+        own,
+        surplus=_totals(excess(drafted * own, due)),
+        deficit=_totals(excess(due, drafted * own)),
+        acceptance=np.minimum(wanted, due) / np.where(due > 0, due, 1),
+        left=when_refused(target, left),
+    )
+
+
+@lru_cache(maxsize=256)  # an enumeration meets the same few rows on thousands of paths
+def _exact_race(count: int, *numbers: Number) -> _Race:
+    row, target = np.array(numbers, dtype=object).reshape(2, -1)
+    return _race(row, target, count)
 
 
 def _rates(row: Row, wanted: Row, missed: Row, count: int) -> Row:
@@ -113,26 +153,23 @@ def _rates(row: Row, wanted: Row, missed: Row, count: int) -> Row:
     return rates
 
 
-def _places(row: Row, due: Row, missed: Row, ranks: Row) -> list[tuple[Row, Row]]:
+def _places(race: _Race, ranks: Row) -> list[tuple[Row, Row]]:
     """Return for each draw the places it may take, rising, and with which probabilities.
 
-    Each token has a place of its own, in the order given. One whose place wins more often than is due
-    exchanges it, now and then, with tokens further on whose places win too seldom: first come, first served.
+    Each token has a place of its own, by its rank. One whose place wins more often than is due exchanges it,
+    now and then, with tokens further on whose places win too seldom: first come, first served.
     """
-    count = len(ranks)
-    own = sum(missed[:-1] ** i * missed[1:] ** (count - 1 - i) for i in range(count))  # [n], rates of places
-    surplus, deficit = _totals(excess(row * own, due)), _totals(excess(due, row * own))  # [n+1]
     return [
-        _exchanges(i, row, own, surplus, deficit)
-        if surplus[i] < surplus[i + 1]
-        else _exchanges(i, row, own, deficit, surplus)
+        _exchanges(i, race, race.surplus, race.deficit)
+        if race.surplus[i] < race.surplus[i + 1]
+        else _exchanges(i, race, race.deficit, race.surplus)
         for i in ranks
     ]
 
 
-def _exchanges(i: int, row: Row, own: Row, mine: Row, theirs: Row) -> tuple[Row, Row]:
+def _exchanges(i: int, race: _Race, mine: Row, theirs: Row) -> tuple[Row, Row]:
     """Match what token i has too much (or too little) of with what others have too little (too much) of."""
-    start, end = mine[i], mine[i + 1]
+    row, own, start, end = race.row[i], race.own, mine[i], mine[i + 1]
     first, last = np.searchsorted(theirs[1:], start, side="right"), np.searchsorted(theirs[:-1], end)
     others = np.arange(first, max(first, last))
     others = others[own[others] != own[i]]  # equal ones meet here through rounding alone
@@ -140,7 +177,7 @@ def _exchanges(i: int, row: Row, own: Row, mine: Row, theirs: Row) -> tuple[Row,
     exchanged = exchanged / np.abs(own[others] - own[i])
     places = np.append(others, i)
     order = np.argsort(places)
-    return places[order], np.append(exchanged, max(0, row[i] - exchanged.sum()))[order] / row[i]
+    return places[order], np.append(exchanged, max(0, row - exchanged.sum()))[order] / row
 
 
 def _totals(values: Row) -> Row:
