@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speculative import Draft, law, prove, rational, table, verify
+from speculative import Draft, draft, law, prove, rational, sample, table, verify
 from speculative.draft import (
     DraftTree,
     Siblings,
@@ -281,3 +281,22 @@ def test_a_repeat_is_no_draw_without_replacement():
 
     with pytest.raises(ValueError, match="draw 1 below node 0, has probability 0 in its own law"):
         prove(verify.recursive, table(ROW), drafter, num_draft_tokens=1)
+
+
+def test_laws_of_sampled_draws_are_not_computed_once_more():
+    """The drafter asks the scheme once a draw. What is handed to the tree otherwise is checked: once more each."""
+    asked = []
+
+    def counted(row, drawn, count):
+        asked.append(tuple(drawn))
+        return without_replacement(row, drawn, count)
+
+    drafted = sample(draft.tree(table(ROW), (3,), scheme=counted), (), 1, rng=0)
+    assert asked == [drafted.tokens[:i] for i in range(3)]
+    DraftTree(drafted.tokens, drafted.parents, drafted.draws)
+    assert asked == 2 * [drafted.tokens[:i] for i in range(3)]
+
+
+def test_children_of_sampled_draws_are_checked():
+    with pytest.raises(ValueError, match="give each draw the child it leads to"):
+        DraftTree((0, 1), (0, 0), {0: Siblings((1, 2), (0, 2), ROW, independent)}, sampled=True)

@@ -30,7 +30,7 @@ from .rules import ratio, token_rule
 class Unchecked(DraftTree):
     """A tree as engines hand it on: nobody looks whether its tokens can come from the declared laws."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, sampled: bool) -> None:
         pass
 
 

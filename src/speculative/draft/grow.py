@@ -82,7 +82,7 @@ def grow(
                 following[children[token]][1].append(visit)
             draws[node] = Siblings(tuple(children[token] for token in drawn), drawn, row, scheme)
         level = following
-    return DraftTree(tuple(tokens), tuple(parents), draws)
+    return DraftTree(tuple(tokens), tuple(parents), draws, sampled=True)
 
 
 def levels(oracle: Oracle, context: Context, num_draft_tokens: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from speculative.chance import Chance
@@ -82,6 +82,9 @@ class DraftTree:
     draws : mapping from node to Siblings
         For each node that has children: the draws they came from. A child that was drawn m times stands there
         m times, and its own subtree was drawn once.
+    sampled : bool
+        True where each draw was picked from the row of its own scheme, so that it has probability there: the
+        laws are then not computed once more to see that. False, the default, checks.
 
     Raises
     ------
@@ -92,8 +95,9 @@ class DraftTree:
     tokens: tuple[int, ...]
     parents: tuple[int, ...]
     draws: Mapping[int, Siblings] = field(repr=False)
+    sampled: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, sampled: bool) -> None:
         if len(self.tokens) != len(self.parents):
             raise ValueError(
                 f"DraftTree of {len(self.tokens)} tokens and {len(self.parents)} parents: "
@@ -111,7 +115,9 @@ class DraftTree:
         for parent in children.keys() | self.draws.keys():
             if parent not in self.draws:
                 raise ValueError(f"node {parent} has children and no draws: say how they were drawn")
-            _check_siblings(parent, self.draws[parent], children.get(parent, {}))
+            _check_children(parent, self.draws[parent], children.get(parent, {}))
+            if not sampled:
+                _check_laws(parent, self.draws[parent])
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -149,13 +155,17 @@ class DraftTree:
         return siblings.nodes[siblings.tokens.index(token)]
 
 
-def _check_siblings(parent: int, siblings: Siblings, children: Mapping[int, int]) -> None:
-    """Raise where draws are not those of a node's children, or could not have been made."""
+def _check_children(parent: int, siblings: Siblings, children: Mapping[int, int]) -> None:
+    """Raise where draws are not those of a node's children."""
     if dict(zip(siblings.tokens, siblings.nodes, strict=True)) != children:
         raise ValueError(
             f"the draws below node {parent} are tokens {siblings.tokens} at nodes {siblings.nodes}, its "
             f"children {children}: give each draw the child it leads to"
         )
+
+
+def _check_laws(parent: int, siblings: Siblings) -> None:
+    """Raise where draws could not have been made as they declare."""
     for i, token in enumerate(siblings.tokens):
         row = siblings.scheme(siblings.row, siblings.tokens[:i], len(siblings.tokens))
         name = f"drafted token {token}, draw {i} below node {parent},"

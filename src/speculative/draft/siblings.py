@@ -73,13 +73,14 @@ def independent(row: Row, drawn: Sequence[int], count: int) -> Row:  # noqa: ARG
 def without_replacement(row: Row, drawn: Sequence[int], count: int) -> Row | None:  # noqa: ARG001 - a scheme
     """Draw each sibling from the row without those before it (recursive speculative decoding, Sequoia)."""
     taken = list(drawn)
-    if not row[taken].any():
+    if not taken or not row[taken].any():
         return row
     weights = row.copy()
     weights[taken] = 0
-    if not weights.any():
+    total = weights.sum()
+    if not total:
         return None
-    law: Row = weights / weights.sum()
+    law: Row = weights / total
     law.setflags(write=False)
     return law
 
