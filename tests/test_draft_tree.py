@@ -284,7 +284,7 @@ def test_a_repeat_is_no_draw_without_replacement():
 
 
 def test_laws_of_sampled_draws_are_not_computed_once_more():
-    """The drafter asks the scheme once a draw. What is handed to the tree otherwise is checked: once more each."""
+    """The drafter asks the scheme once a draw; what is handed to the tree in another way is checked."""
     asked = []
 
     def counted(row, drawn, count):
