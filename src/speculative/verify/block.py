@@ -43,17 +43,12 @@ def block(chance: Chance, draft: Draft, target_probs: Sequence[Row]) -> Verdict:
     if chance.flip(weights[-1]):
         return Verdict((*draft.tokens, chance.pick(target_probs[len(draft)])), accepted=len(draft))
     for i in range(len(draft) - 1, 0, -1):
-        left = excess(weights[i] * target_probs[i], draft.probs[i]).sum()
-        if chance.flip(left / (left + 1 - weights[i]) if weights[i] < 1 else 1):
-            return _stop(chance, draft, target_probs, i, weights[i])
-    return _stop(chance, draft, target_probs, 0, 1)
-
-
-def _stop(
-    chance: Chance, draft: Draft, target_probs: Sequence[Row], accepted: int, weight: Number
-) -> Verdict:
-    drawn = chance.pick(residual(weight * target_probs[accepted], draft.probs[accepted]))
-    return Verdict((*draft.tokens[:accepted], drawn), accepted)
+        left = excess(weights[i] * target_probs[i], draft.probs[i])
+        mass = left.sum()
+        if chance.flip(mass / (mass + 1 - weights[i]) if weights[i] < 1 else 1):
+            drawn = chance.pick(left if mass > 0 else target_probs[i])  # without mass: rounding, see `residual`
+            return Verdict((*draft.tokens[:i], drawn), accepted=i)
+    return Verdict((chance.pick(residual(target_probs[0], draft.probs[0])),), accepted=0)
 
 
 hsd = block
