@@ -46,7 +46,7 @@ def block(chance: Chance, draft: Draft, target_probs: Sequence[Row]) -> Verdict:
         left = excess(weights[i] * target_probs[i], draft.probs[i])
         mass = left.sum()
         if chance.flip(mass / (mass + 1 - weights[i]) if weights[i] < 1 else 1):
-            drawn = chance.pick(left if mass > 0 else target_probs[i])  # without mass: rounding, see `residual`
+            drawn = chance.pick(left if mass > 0 else target_probs[i])  # see `residual`
             return Verdict((*draft.tokens[:i], drawn), accepted=i)
     return Verdict((chance.pick(residual(target_probs[0], draft.probs[0])),), accepted=0)
 
