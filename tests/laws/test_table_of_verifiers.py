@@ -7,7 +7,7 @@ import pytest
 
 from speculative import VERIFIERS, Draft, draft, law, point_mass, prove, rational, sample, table, verify
 from speculative.draft import hub, independent, model, paths, top, top_and_one, tree, without_replacement
-from speculative.verify.plan import walk
+from speculative.verify.plan import lift, walk, when_refused
 
 LOSSLESS = [name for name, entry in VERIFIERS.items() if entry.lossless]
 OF_TREES = [name for name, entry in VERIFIERS.items() if entry.make_drafter is not model]
@@ -81,6 +81,32 @@ def test_a_rule_that_takes_any_draft_for_its_own_is_caught():
     fitting = {"chain", "paths", "a trunk, then paths", "independent"}
     assert {name for name, outcome in found.items() if outcome == "lossless"} == fitting
     assert all(isinstance(found[name], Fraction) for name in DRAFTERS.keys() - fitting)
+
+
+PLANS = [name for name in verify.__all__ if name.endswith("_plan")]
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("run", [walk, lift])
+@pytest.mark.parametrize("name", PLANS)
+def test_any_draft_is_refused_or_planned_without_loss(name, run, drafter):
+    found = refused_or_lossless(run(getattr(verify, name)), DRAFTERS[drafter])
+    assert found == "lossless" or (found == "refused" and drafter != "chain")
+
+
+def test_a_plan_that_tries_a_child_twice_is_caught_in_a_lift():
+    """A child drawn twice is accepted with half of min(1, left / law) each time: right in a walk."""
+
+    def in_two_halves(siblings, target):
+        left = target
+        for child, token, one in zip(siblings.nodes, siblings.tokens, siblings.laws(), strict=True):
+            half = [min(q, p) / 2 for q, p in zip(left, one, strict=True)]
+            yield child, half[token] / one[token]
+            left = when_refused(left, left - half)
+        yield None, left
+
+    assert refused_or_lossless(walk(in_two_halves), DRAFTERS["paths"]) == "lossless"
+    assert isinstance(refused_or_lossless(lift(in_two_halves), DRAFTERS["paths"]), Fraction)
 
 
 def own_draft(name):
