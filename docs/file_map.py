@@ -1,12 +1,24 @@
-"""Write the README's file map from the files' own first sentences: `python docs/file_map.py`."""
+"""Write what the README says of the package from the package itself: `python docs/file_map.py`.
+
+The tables of verifiers come from `VERIFIERS`, the file map from each file's own first sentence.
+"""
 
 import ast
 import re
+from collections.abc import Callable
 from pathlib import Path
+
+from speculative import VERIFIERS, Verifier
+from speculative.draft import model
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "speculative"
 
+GROUPS: dict[str, Callable[[Verifier], bool]] = {
+    "lossless, one path": lambda entry: entry.lossless and entry.make_drafter is model,
+    "lossless, trees": lambda entry: entry.lossless and entry.make_drafter is not model,
+    "lossy": lambda entry: not entry.lossless,
+}
 IN_READING_ORDER = {
     "the exact core": ["chance.py", "replay.py", "laws.py", "undecided*.py", "generator.py"],
     "laws over tokens": ["distribution.py", "oracle/*.py", "warp.py", "constraint.py"],
@@ -17,6 +29,21 @@ IN_READING_ORDER = {
     "real text": ["model/*.py"],
     "for people": ["plot/*.py", "show/*.py", "cli/*.py", "__init__.py"],
 }
+
+
+def verifiers() -> str:
+    """Return the tables of verifiers in markdown, one a group."""
+    lines: list[str] = []
+    for group, belongs in GROUPS.items():
+        lines += [f"| {group} | paper | needs of a draft |", "|---|---|---|"]
+        for name, entry in VERIFIERS.items():
+            if belongs(entry):
+                needs = entry.drafts
+                needs += f"; carries {entry.carries}" if entry.carries else ""
+                needs += f"; target at {entry.target_warp.name}" if entry.target_warp else ""
+                lines.append(f"| `{name}` | {entry.paper} | {needs} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def first_sentence(path: Path) -> str:
@@ -38,9 +65,11 @@ def file_map() -> str:
 
 
 def with_file_map(readme: str) -> str:
-    """Return the README with the map as it now is."""
-    marked = re.compile(r"(<!-- file map -->\n).*?(<!-- end of file map -->)", re.DOTALL)
-    return marked.sub(lambda found: f"{found[1]}\n{file_map()}\n{found[2]}", readme)
+    """Return the README with both as they now are."""
+    for name, made in (("verifiers", verifiers()), ("file map", file_map())):
+        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        readme = marked.sub(lambda found, made=made: f"{found[1]}\n{made}\n{found[2]}", readme)
+    return readme
 
 
 if __name__ == "__main__":
