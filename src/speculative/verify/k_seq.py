@@ -140,7 +140,8 @@ def _suffices(draft: Row, target: Row, count: int, rho: Number) -> bool:
 def _test(draft: Row, target: Row, count: int, rho: Number) -> tuple[Row, Number]:
     """Return the probabilities of drawing a token that passes, (V,), and the expected number of tests."""
     passing = np.minimum(rho * draft, target) / rho
-    return passing, sum((1 - passing.sum()) ** i for i in range(count))
+    refused = 1 - passing.sum()
+    return passing, sum(refused**i for i in range(count))
 
 
 _k_seq = walk(k_seq_plan)
