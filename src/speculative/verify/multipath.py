@@ -71,7 +71,7 @@ def _top_path(draft: Draft | DraftTree, target_probs: Sequence[Row]) -> Iterator
             upto = lower + here * np.cumsum(drafted)  # a path's probability to rank up to each token
             below = np.concatenate(([lower], upto[:-1]))
             weights = np.zeros_like(row)
-            weights[order] = drafted * _power_difference(upto, below, count)
+            weights[order] = drafted * power_difference(upto, below, count)
             skewed = normalised(weights)
             at = int(np.isin(order, siblings.tokens).nonzero()[0][-1])
             token, lower, here = int(order[at]), below[at] / upto[at], here * drafted[at] / upto[at]
@@ -102,7 +102,7 @@ def _ranked(draft: Row, target: Row) -> NDArray[np.intp]:
     return tokens[np.argsort(target[tokens] / draft[tokens], kind="stable")]
 
 
-def _power_difference(upto: Row, below: Row, count: int) -> Row:
+def power_difference(upto: Row, below: Row, count: int) -> Row:
     """Return (upto^count - below^count) / (upto - below) as the sum it is, without a difference."""
     total, power = np.ones_like(upto), np.ones_like(upto)
     for _ in range(count - 1):

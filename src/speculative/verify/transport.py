@@ -17,6 +17,7 @@ from speculative.chance import Chance, Number
 from speculative.distribution import Row, excess
 from speculative.draft.proposal import Draft, DraftTree
 from speculative.draft.siblings import Siblings, independent
+from speculative.verify.multipath import power_difference
 from speculative.verify.plan import Step, in_turn, lift, walk, when_refused
 from speculative.verify.recursive import recursive_plan
 from speculative.verify.transport_program import program_plan
@@ -112,7 +113,7 @@ def _race(row: Row, target: Row, count: int) -> _Race:
     drafted, wanted = row[order], target[order]  # [n]
     missed = _totals(drafted[::-1])[::-1]  # [n+1], the probability that a draw is not among the first i
     due = drafted * _rates(drafted, wanted, missed, count)  # [n], how often each token is to win
-    own = sum(missed[:-1] ** i * missed[1:] ** (count - 1 - i) for i in range(count))  # [n], rates of places
+    own = power_difference(missed[:-1], missed[1:], count)  # [n], rates of places
     rank = np.zeros(len(row), dtype=int)
     rank[order] = np.arange(len(order))
     left = target.copy()
