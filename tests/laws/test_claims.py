@@ -1,4 +1,4 @@
-"""The claims C1 to C16, one test or more each; C17 to C22 are in tests/test_cost.py. C11 needs caches."""
+"""Claims C1 to C16 and C28, one test or more each; C17 to C22 are in tests/test_cost.py. C11 needs caches."""
 
 from fractions import Fraction
 from functools import partial
@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from speculative import (
     BATTERY,
+    VERIFIERS,
     Draft,
     Oracle,
     Verdict,
     autoregress,
     checked,
     compose,
+    draft,
     from_probs,
     generate,
     law,
@@ -24,6 +26,7 @@ from speculative import (
     prove,
     rational,
     residual,
+    sample,
     speculate,
     table,
     temperature,
@@ -267,6 +270,61 @@ def test_c12_typical_acceptance_is_lossy_and_this_is_its_law():
     expected[1] += 1 - sum(expected.values())
     assert output == expected == {1: Fraction(3, 4), 2: Fraction(1, 4)}
     assert output.distance(as_mapping(TARGET(()))) == Fraction(3, 20)
+
+
+def test_c28_a_tree_is_scored_in_one_pass():
+    calls = []
+
+    def score_tree(context, tokens, parents):
+        calls.append(len(tokens))
+        return [TARGET(())] * (len(tokens) + 1)
+
+    target = from_probs(lambda context: pytest.fail("one position at a time"), 4, score_tree=score_tree)
+    options = {"max_new_tokens": 4, "num_draft_tokens": 3, "verify": verify.recursive, "rng": 0}
+    made = sample(generate, target, draft.paths(DRAFT, 2), **options)
+    assert calls == [one.drafted for one in made.rounds]
+    assert max(calls) > 3
+
+
+def deepest(tokens, parents, text):
+    """Return how many tokens the deepest node has whose tokens from the root begin `text`."""
+    strings = [()]
+    for token, parent in zip(tokens, parents, strict=True):
+        strings.append((*strings[parent], token))
+    return max(len(string) for string in strings if string == text[: len(string)])
+
+
+def drafted_and_accepted(chance, target, drafter, num_draft_tokens, verifier):
+    tree = drafter(chance, (), num_draft_tokens)
+    verdict = verifier(chance, tree, target.score_tree((), tree.tokens, tree.parents))
+    return tree.tokens, tree.parents, verdict.accepted
+
+
+KEEP_THE_DEEPEST = ["greedy", "match", "recursive", "traversal", "transport", "lifted_transport"]
+
+
+@pytest.mark.parametrize("name", KEEP_THE_DEEPEST)
+@settings(max_examples=15)
+@given(pair=short_pairs())
+def test_c28_the_deepest_branch_that_agrees_with_the_target_is_kept(name, pair):
+    """The target is certain, so that there is one text to agree with; see C9 for where it is not."""
+    target, drafter = temperature(0)(pair.target), draft.paths(pair.draft, 2)
+    arguments = target, drafter, pair.num_draft_tokens, VERIFIERS[name].function
+    [(text, _)] = law(autoregress, target, max_new_tokens=3).items()
+    for *tree, accepted in law(drafted_and_accepted, *arguments):
+        assert accepted == deepest(*tree, text.tokens)
+
+
+def test_c28_a_rule_that_looks_at_one_branch_is_caught():
+    def first_branch(chance, tree, target_probs):
+        first = tree.tokens[:1]
+        siblings = tree.siblings(0)._replace(nodes=(1,), tokens=first)
+        return verify.recursive(chance, draft.DraftTree(first, (0,), {0: siblings}), target_probs)
+
+    target = temperature(0)(TARGET)
+    for function, kept in ((verify.recursive, True), (first_branch, False)):
+        found = law(drafted_and_accepted, target, draft.paths(DRAFT, 2), 1, function)
+        assert all(accepted == deepest(*tree, (1,)) for *tree, accepted in found) == kept
 
 
 def wrong_token(accept, leftover):
