@@ -127,6 +127,8 @@ class Verifier:
     target_warp: Warp | None = None
 
 
+_two_paths = partial(paths, num_paths=2)
+
 VERIFIERS = {
     "token": Verifier(
         token, "Leviathan et al. 2023; Chen et al. 2023", lossless=True, drafts="tokens and laws"
@@ -150,28 +152,28 @@ VERIFIERS = {
         "Miao et al. 2024 (SpecInfer)",
         lossless=True,
         drafts="tree",
-        make_drafter=partial(paths, num_paths=2),
+        make_drafter=_two_paths,
     ),
     "recursive_distinct": Verifier(
         recursive_distinct,
         "Jeon et al. 2024 (RRSw)",
         lossless=True,
         drafts="tree",
-        make_drafter=partial(paths, num_paths=2),
+        make_drafter=_two_paths,
     ),
     "k_seq": Verifier(
         k_seq,
         "Sun et al. 2023 (SpecTr)",
         lossless=True,
         drafts="tree of independent siblings",
-        make_drafter=partial(paths, num_paths=2),
+        make_drafter=_two_paths,
     ),
     "canonical": Verifier(
         canonical,
         "Khisti et al. 2025",
         lossless=True,
         drafts="tree of independent siblings",
-        make_drafter=partial(paths, num_paths=2),
+        make_drafter=_two_paths,
     ),
     "spechub": Verifier(
         spechub,
@@ -185,28 +187,28 @@ VERIFIERS = {
         "Sun et al. 2023; Hu et al. 2025",
         lossless=True,
         drafts="tree",
-        make_drafter=partial(paths, num_paths=2),
+        make_drafter=_two_paths,
     ),
     "lifted_transport": Verifier(
         lifted_transport,
         "this library",
         lossless=True,
         drafts="tree",
-        make_drafter=partial(paths, num_paths=2),
+        make_drafter=_two_paths,
     ),
     "traversal": Verifier(
         traversal,
         "Weng et al. 2025",
         lossless=True,
         drafts="tree",
-        make_drafter=partial(paths, num_paths=2),
+        make_drafter=_two_paths,
     ),
     "multipath": Verifier(
         multipath,
         "Thomas and Pal 2026 (GBV)",
         lossless=True,
         drafts="independent paths",
-        make_drafter=partial(paths, num_paths=2),
+        make_drafter=_two_paths,
     ),
     "mentored": Verifier(mentored, "Tran-Thien 2023", lossless=False, drafts="tokens and laws"),
     "cactus": Verifier(cactus, "Hao and Mou 2026", lossless=False, drafts="tokens and laws"),
