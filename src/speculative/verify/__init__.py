@@ -109,7 +109,8 @@ class Verifier:
     lossless : bool
         Whether its output has exactly the target's law.
     drafts : str
-        What it needs of a draft: "tokens" or "tokens and laws" of a chain, "tree", or the kind of tree.
+        What it needs of a draft: "tokens" of a chain or a tree, "tokens and laws" of a chain, "tree", or the
+        kind of tree.
     make_drafter : callable
         Makes a drafter of the kind it is for from a draft model's oracle, as the battery and the tables do.
     carries : str or None
