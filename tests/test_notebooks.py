@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-NAMES = ["01_speculative_sampling_from_scratch", "02_eight_ways_to_get_it_wrong", "03_does_it_pay"]
+NAMES = [
+    "01_speculative_sampling_from_scratch",
+    "02_eight_ways_to_get_it_wrong",
+    "03_does_it_pay",
+    "04_which_verifier_is_best",
+    "05_a_tree_step_by_step",
+]
 NEEDED = ["ipykernel", "matplotlib", "nbclient", "nbformat"]
 MISSING = [name for name in NEEDED if not importlib.util.find_spec(name)]
 SECONDS = 300  # for one cell

@@ -407,6 +407,22 @@ def test_a_draft_tree_shows_what_was_emitted():
     assert overlapping(ax) == []
 
 
+def test_the_words_of_a_small_draft_tree_are_all_in_the_picture():
+    ax = plot.plot_tree(Draft((1,), [TARGET]), (1, 0), labels=LABELS)
+    ax.figure.canvas.draw()
+    whole = ax.figure.get_window_extent()
+    written = [*(text for text in ax.texts if text.get_text()), ax.get_legend()]
+    for box in (each.get_window_extent() for each in written):
+        assert whole.x0 <= box.x0 < box.x1 <= whole.x1
+
+
+def test_notes_stand_below_their_nodes():
+    ax = plot.plot_tree(TWICE, labels=LABELS, notes={0: "root", 3: "leaf", 2: "other"})
+    notes = {text.get_text(): text.xy for text in ax.texts if text.get_text() in ("root", "leaf", "other")}
+    assert notes == {"root": boxes(ax)["context"][0], "leaf": boxes(ax)["a"][0], "other": boxes(ax)["the"][0]}
+    assert overlapping(ax) == []
+
+
 def test_a_chain_is_a_tree_and_its_bonus_comes_behind_it():
     ax = plot.plot_tree(Draft((1, 0), [TARGET, DRAFT]), (1, 0, 2))
     assert boxes(ax) == {

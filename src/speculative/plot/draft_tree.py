@@ -25,6 +25,7 @@ def plot_tree(
     emitted: Sequence[int] = (),
     *,
     labels: Sequence[str] | None = None,
+    notes: Mapping[int, str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """A draft tree from left to right, each token with the probability that it was drawn with.
@@ -39,6 +40,8 @@ def plot_tree(
         last token, which is no draft, is added.
     labels : sequence of str, optional
         Names of tokens.
+    notes : mapping from node to str, optional
+        What to write below nodes; node 0 is the context, node i + 1 has the token `draft.tokens[i]`.
     ax : matplotlib Axes, optional
         A new figure's by default.
 
@@ -68,7 +71,8 @@ def plot_tree(
     for node in order:
         depth.update((child.node, depth[node] + 1) for child in below[node])
     columns = max(depth.values()) + 1
-    ax = new_axes(ax, unit * columns, 0.34 * len(leaves) + 0.7)
+    width, row = unit * columns, 0.52 if notes else 0.34  # inches
+    ax = new_axes(ax, max(width, 4.4) if emitted else width, row * len(leaves) + 0.7)  # room for the legend
     ax.set_axis_off()
     ax.grid(visible=False)
     ax.text(0, height[0], "context", **_box(BLUE if emitted else GREY, filled=False))
@@ -86,6 +90,17 @@ def plot_tree(
                 fontsize=8,
             )
             ax.text(depth[child], height[child], name, **_box(colour, filled=child in kept))
+    for node, note in (notes or {}).items():
+        ax.annotate(
+            note,
+            (depth[node], height[node]),
+            xytext=(0, -9),
+            textcoords="offset points",
+            color=VERMILION,
+            fontsize=8,
+            ha="center",
+            va="top",
+        )
     ax.set_xlim(-0.4, columns - 0.6)
     ax.set_ylim(min(height.values()) - 0.6, 0.6)
     if emitted:
