@@ -5,7 +5,7 @@ from speculative.battery import BATTERY, Instance
 from speculative.chance import Chance, sample, sample_exactly
 from speculative.decode import Generation, Round, autoregress, generate, speculate, stream
 from speculative.distribution import point_mass, rational, residual, total_variation
-from speculative.draft import DRAFTERS, Draft, Drafter
+from speculative.draft import DRAFTERS, Draft, Drafter, DraftTree
 from speculative.generator import as_generator, with_generator
 from speculative.laws import Law, law, law_of_process, paths
 from speculative.metrics import Statistics, statistics
@@ -25,6 +25,7 @@ __all__ = [
     "CannotEnumerateError",
     "Chance",
     "Draft",
+    "DraftTree",
     "Drafter",
     "Generation",
     "ImpureProgramError",

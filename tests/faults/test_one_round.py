@@ -37,8 +37,8 @@ allowed = pytest.mark.parametrize("name", ALLOWED)
 
 
 @cache
-def seen_by(fault: Fault) -> tuple[str, ...]:
-    return tuple(instance.name for instance in BATTERY if reported(on_instance(fault.build, instance)))
+def seen(fault: Fault, place: int) -> bool:
+    return reported(on_instance(fault.build, BATTERY[place]))
 
 
 def number(text):
@@ -112,9 +112,8 @@ def test_what_is_allowed_is_exact_on_f(name, small):
 
 
 @named
-def test_the_battery_reports_it(fault, record_property):
-    record_property("seen by", ", ".join(seen_by(fault)))
-    assert seen_by(fault), f"{fault} survives"
+def test_the_battery_reports_it(fault):
+    assert any(seen(fault, place) for place in range(len(BATTERY))), f"{fault} survives"
 
 
 @allowed
@@ -125,14 +124,10 @@ def test_the_battery_lets_it_pass(name):
 
 
 def test_every_instance_of_the_battery_sees_some_fault_and_no_single_pair_of_laws_sees_all():
-    seen = {
-        instance.name: {fault for fault in ONE_ROUND if instance.name in seen_by(fault)}
-        for instance in BATTERY
-    }
-    assert all(seen.values())
-    pairs_of_laws = [instance.name for instance in BATTERY if len(instance.target_laws) == 1]
-    assert all(len(seen[name]) < len(ONE_ROUND) for name in pairs_of_laws)
-    assert set.union(*seen.values()) == set(ONE_ROUND)
+    for place, instance in enumerate(BATTERY):
+        assert any(seen(fault, place) for fault in ONE_ROUND)
+        if len(instance.target_laws) == 1:
+            assert not all(seen(fault, place) for fault in ONE_ROUND)
 
 
 SEARCH = settings(max_examples=300, derandomize=True, database=None, phases=[Phase.generate])

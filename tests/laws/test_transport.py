@@ -126,5 +126,15 @@ def test_a_plan_that_ignores_how_often_a_token_was_drawn_is_caught():
     assert one_step(TARGET, DRAFT, 2, verify.walk(once_each)).distance == Fraction(4, 85)
 
 
+@pytest.mark.parametrize("run", [verify.walk, verify.lift])
+def test_a_plan_that_does_not_say_what_is_left_is_told(run):
+    def unfinished(siblings, target):
+        *accepting, _ = transport_plan(siblings, target)
+        yield from accepting
+
+    with pytest.raises(ValueError, match=r"^the plan ended without \(None, left\): yield last what to draw"):
+        one_step(TARGET, DRAFT, 2, run(unfinished))
+
+
 def test_shares_that_rounding_has_used_up_bring_no_more_siblings():
     assert list(in_turn({1: 1.0, 2: 1e-17})) == [(1, 1.0)]

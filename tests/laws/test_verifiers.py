@@ -38,8 +38,9 @@ def for_a_chain(name):
 
 def on_the_battery(name):
     """Return the drafter and the instances on which a verifier is proved."""
-    instances = BATTERY if for_a_chain(name) else TREE_BATTERY
-    return {"make_drafter": VERIFIERS[name].make_drafter, "instances": instances}
+    entry = VERIFIERS[name]
+    instances = BATTERY if for_a_chain(name) and not entry.carries else TREE_BATTERY
+    return {"make_drafter": entry.make_drafter, "instances": instances}
 
 
 CHAIN_LOSSLESS = [name for name in LOSSLESS if for_a_chain(name)]

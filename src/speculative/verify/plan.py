@@ -32,6 +32,8 @@ Plan = Callable[[Siblings, Row], Iterator[Step]]
 probability target[i].
 """
 
+UNFINISHED = "the plan ended without (None, left): yield last what to draw from when all siblings are refused"
+
 
 def walk(plan: Plan) -> Callable[..., Verdict]:
     """Return the verifier that runs a plan from the root down.
@@ -69,10 +71,10 @@ def _step(plan: Plan, chance: Chance, siblings: Siblings | None, target: Row) ->
         return chance.pick(target)
     for child, value in plan(siblings, target):
         if child is None:
-            break
+            return chance.pick(_or_target(value, target))
         if chance.flip(value):
             return siblings.tokens[siblings.nodes.index(child)]
-    return chance.pick(_or_target(value, target))
+    raise ValueError(UNFINISHED)
 
 
 def lift(plan: Plan) -> Callable[..., Verdict]:
@@ -110,12 +112,15 @@ def _lift(plan: Plan, chance: Chance, draft: Draft | DraftTree, target_probs: li
             return (chance.pick(target),) if chance.flip(weight) else ()
         for child, value in plan(siblings, weight * target):
             if child is None:
+                left = value
                 break
             if below := visit(child, value):
                 return (siblings.tokens[siblings.nodes.index(child)], *below)
+        else:
+            raise ValueError(UNFINISHED)
         if node == 0:
-            return (chance.pick(_or_target(value, target)),)
-        return (chance.pick(value),) if chance.flip(min(1, value.sum())) else ()  # rounding: a bit above 1
+            return (chance.pick(_or_target(left, target)),)
+        return (chance.pick(left),) if chance.flip(min(1, left.sum())) else ()  # rounding: a bit above 1
 
     tokens = visit(0, 1)
     return Verdict(tokens, accepted=len(tokens) - 1)
