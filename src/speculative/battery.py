@@ -198,7 +198,8 @@ def proofs(
         The warp under which the target is to be reproduced: `temperature(0)` for greedy verification.
     make_drafter : callable
         Makes a drafter of the draft model's oracle: `draft.model`, or your own to prove that the laws it
-        declares are the ones it draws from.
+        declares are the ones it draws from. A rule for trees needs one that drafts trees: on chains alone
+        nothing is proved of it.
     instances : iterable of Instance
         The battery by default.
     max_paths : int

@@ -2,7 +2,8 @@
 
 Two ways to run a plan on a tree. `walk` goes from the root down and keeps what each step decides. `lift` goes
 from the leaves up, so that a child is not accepted alone but together with what its own subtree can follow it
-with; it generalises block verification to trees, and accepted no less in any case tried.
+with: block verification for trees. For recursive rejection and transport it accepted no less in any case
+tried; a plan whose leftover can draw a sibling again loses, lifted, the hits from which a walk goes on.
 
 The frame is that of optimal transport with membership cost (Sun et al. 2023, SpecTr; Hu et al. 2025). The
 lifting is derived here; it is what Weng et al. 2025 (traversal verification) do to recursive rejection.

@@ -28,10 +28,11 @@ class Verdict(NamedTuple):
     Parameters
     ----------
     tokens : tuple of int
-        The accepted drafts and one more: from the residual after a rejection, from the target's last row (the
-        bonus) when every draft was accepted.
+        The accepted drafts, a path of the tree from its root, and one more: drawn from the residual where
+        drafts were rejected, from the target's row (the bonus) where no draft was left to judge.
     accepted : int
-        How many drafts were accepted: `len(tokens) - 1`.
+        How many drafts were accepted: `len(tokens) - 1`, the depth of the path that is kept. A drafted token
+        counts however it was emitted: accepted by a test, or drawn from a residual and found in the tree.
     carried : tuple of Carried
         What the verifier is to be given in the next round, the oldest change first; empty for almost all.
     """
