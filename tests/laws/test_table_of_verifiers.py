@@ -115,15 +115,9 @@ def own_draft(name):
 
 @pytest.mark.parametrize("name", VERIFIERS)
 def test_the_drafts_it_is_proved_on_are_those_it_says_it_needs(name):
-    kinds = {
-        "tokens": Draft,
-        "tokens and laws": Draft,
-        "tree": draft.DraftTree,
-        "tree of independent siblings": draft.DraftTree,
-        "tree of pairs with the most probable token": draft.DraftTree,
-        "independent paths": draft.DraftTree,
-    }
-    assert isinstance(own_draft(name), kinds[VERIFIERS[name].drafts])
+    """A chain where it says tokens, with their laws or without; whatever else it says is a kind of tree."""
+    assert isinstance(own_draft(name), Draft) == VERIFIERS[name].drafts.startswith("tokens")
+    assert isinstance(own_draft(name), draft.DraftTree) != VERIFIERS[name].drafts.startswith("tokens")
 
 
 def verdicts(function, tokens, rows):
