@@ -93,7 +93,7 @@ def recursively(rng, draft, target_probs):
 
 def test_engine_code_for_trees_is_proved_as_it_stands():
     two_paths = partial(paths, num_paths=2)
-    instances = [one for one in TREE_BATTERY if one.rounds == 1 and one.target.vocab_size < 5]
+    instances = [one for one in TREE_BATTERY if one.target.vocab_size < 5 and one.num_draft_tokens < 3]
     given = {"make_drafter": two_paths, "instances": instances}
     for instance, proof in proofs(from_numpy(recursively), **given):
         assert proof.exact
