@@ -80,6 +80,19 @@ class TestTranscript:
     def test_long_lines_are_not_wrapped(self):
         assert self.write(console(), [("x" * 200, "accepted")]) == "x" * 200 + "\n"
 
+    def test_every_piece_is_seen_at_once(self):
+        """A file that is flushed at the end only would show nothing of a slow run while it lasts."""
+        seen = []
+
+        class Watched(io.StringIO):
+            def flush(self):
+                seen.append(self.getvalue())
+
+        transcript = show.Transcript(Terminal(file=Watched(), width=60, _environ={}))
+        transcript.write("a", "accepted")
+        transcript.write("b", "bonus")
+        assert list(dict.fromkeys(seen)) == ["a", "a{b}"]
+
     def test_the_legend_says_how_passes_are_counted(self):
         out = Terminal(file=io.StringIO(), width=80, _environ={})
         show.Transcript(out).legend()
@@ -156,6 +169,22 @@ class TestProgress:
         assert "2/2" in captured.err
 
 
+class TestWaiting:
+    def test_it_is_shown_on_the_standard_error_of_a_terminal_and_gone_when_it_is_over(
+        self, capsys, monkeypatch
+    ):
+        with show.waiting("the first round"):
+            pass
+        assert capsys.readouterr() == ("", "")
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        with show.waiting("the first round") as waiting:
+            waiting.stop()
+            print("text")
+        captured = capsys.readouterr()
+        assert captured.out == "text\n"
+        assert "the first round" in captured.err
+
+
 @pytest.mark.parametrize(
     ("number", "written"),
     [
@@ -178,9 +207,9 @@ def test_the_figures_of_a_run():
     lines = plain(show.figures_table(tokens, accepted)).splitlines()
     assert lines[1] == "measured expected of"
     assert lines[3:6] == [
-        "tokens per target pass 2.500 2.400 ± 0.050 100 passes",
-        "draft 1 accepted 0.750 0.700 ± 0.040 100 times",
-        "draft 2 accepted, if reached 0.500 0.600 ± 0.100 75 times",
+        "tokens per target pass 2.500 ± 0.050 2.400 100 passes",
+        "draft 1 accepted 0.750 ± 0.040 0.700 100 times",
+        "draft 2 accepted, if reached 0.500 ± 0.100 0.600 75 times",
     ]
 
 
@@ -237,7 +266,7 @@ class TestProofs:
     @staticmethod
     def examined(verify, claimed=True, tolerance=0, **more):
         proofs = tuple((instance, instance.prove(verify)) for instance in INSTANCES)
-        return show.Examined("mine", "a paper", claimed, proofs, Fraction(tolerance), **more)
+        return show.Examined("mine", "a paper", claimed, proofs, Fraction(tolerance), drafts="chains", **more)
 
     def test_what_is_lossless(self):
         one = self.examined(token, rounding=Fraction(3, 2**54))
@@ -245,7 +274,7 @@ class TestProofs:
         assert one.exact
         assert one.failures == []
         assert verdict(one)[0] == "lossless"
-        assert "mine lossless 0 1.267 1.50 x 2^-53 a paper" in plain(show.proof_table([one]))
+        assert "mine lossless 0 1.267 1.50 x 2^-53 chains" in plain(show.proof_table([one]))
 
     def test_what_is_lossy(self):
         one = self.examined(lenient, claimed=False)
@@ -254,22 +283,36 @@ class TestProofs:
             "four, overlapping",
         ]
         shown = plain(show.proof_table([one]))
-        assert "mine lossy 1/10 = 0.1 1.333 a paper" in shown
+        assert "mine lossy 1/10 = 0.1 1.333 chains" in shown
         assert "in float64" not in shown
 
     def test_tables_of_both(self):
         shown = plain(show.proof_table([self.examined(token, rounding=Fraction(0)), self.examined(lenient)]))
-        assert "mine lossless 0 1.267 0 a paper" in shown
-        assert "mine NOT LOSSLESS 1/10 = 0.1 1.333 a paper" in shown
+        assert "mine lossless 0 1.267 0 chains" in shown
+        assert "mine NOT LOSSLESS 1/10 = 0.1 1.333 chains" in shown
 
     def test_a_file_is_named_without_its_folders(self):
         shown = plain(show.proof_table([self.examined(token)._replace(name="/some/where/mine.py:rule")]))
         assert "\nmine.py:rule lossless" in shown
 
-    def test_without_papers(self):
-        shown = plain(show.proof_table([self.examined(token)], papers=False))
-        assert "published" not in shown
-        assert "a paper" not in shown
+    def test_without_drafts(self):
+        shown = plain(show.proof_table([self.examined(token)], drafts=False))
+        assert "drafts" not in shown
+        assert "chains" not in shown
+
+    @pytest.mark.parametrize("length", [18, 24, 50])
+    def test_names_are_never_cut(self, length):
+        """All columns at their widest ask for more than 80: the others are folded, or a very long name is."""
+        name = ("a_name_of_mine_" * 4)[:length]
+        one = self.examined(lenient, rounding=Fraction(3, 2**54))._replace(name=name)
+        out = Terminal(file=io.StringIO(), width=80, _environ={})
+        out.print(show.proof_table([one, one], drafts=False))
+        lines = out.file.getvalue().splitlines()
+        assert max(map(len, lines)) <= 80
+        assert "…" not in out.file.getvalue()
+        rule = next(place for place, line in enumerate(lines) if "──" in line)
+        shown = [line[2 : 2 + length].split()[0] for line in lines[rule + 1 : -1] if line[2:3].strip()]
+        assert "".join(shown) == 2 * name
 
     def test_what_is_off_by_rounding(self):
         one = self.examined(lenient, tolerance=Fraction(1, 5))
@@ -279,7 +322,11 @@ class TestProofs:
     def test_a_failure_in_words(self):
         one = self.examined(lenient)
         report = show.failure_report(one)
-        assert report.startswith("mine is not lossless: it fails on 2 of 3 instances.\nThe simplest is 'four")
+        assert report.startswith(
+            "mine is not lossless on chains: it fails on 2 of 3 instances.\nThe simplest is 'four"
+        )
+        assert show.failure_report(one._replace(hint="others")).endswith("\nOthers.")
+        assert show.failure_report(one._replace(drafts="")).startswith("mine is not lossless: ")
         assert "Likeliest" not in report
         assert "Already" not in report
         few = show.Reason(

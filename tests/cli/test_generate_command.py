@@ -15,7 +15,7 @@ from speculative.cli.drafting import (
     takes_chains,
     takes_trees,
 )
-from speculative.cli.expectation import ACCEPTANCE, BATCHES, acceptance, compare, recorded
+from speculative.cli.expectation import ACCEPTANCE, BATCHES, LEVEL, acceptance, compare, interval, recorded
 from speculative.cli.generate import COST_OF_A_MODEL
 from speculative.decode import speculate, stream
 from speculative.draft import lookup, paths
@@ -141,11 +141,11 @@ def test_every_verifier_with_every_drafter(data, run, text, verifier, drafter):
     assert (found["verifier"], found["drafter"], found["tokens"]) == (verifier, drafter, 20)
     assert found["accepted"] > 0
     shown = " ".join(run("generate", "--text", text, *options).stdout.split())
-    assert f"{verifier} verification, seed 2" in shown
+    assert f"{'' if VERIFIERS[verifier].lossless else 'lossy '}{verifier} verification, seed 2" in shown
     assert ("draft 5-gram" in shown) == (drafter == "model")
     assert ("4 drafts a round by lookup" in shown) == (drafter == "lookup")
     own_tree = drafter == "model" and not takes_chains(VERIFIERS[verifier])
-    assert ("a round, at most 4 deep" in shown) == own_tree
+    assert (("a round, at most 4 deep" if verifier != "spechub" else "at most 2 deep") in shown) == own_tree
     expected = verifier in ACCEPTANCE and not own_tree
     assert ("expected: by the exact formula" in shown) == expected
     assert ("No formula gives" in shown) != expected
@@ -328,12 +328,13 @@ class TestTrees:
         result = run("generate", "--text", text, *options)
         if "pairs" in VERIFIERS[verifier].drafts:
             assert result.exit_code == 2
-            assert f"--paths 3: {verifier} takes {VERIFIERS[verifier].drafts}: " in result.stderr
+            assert result.stderr.startswith("speculative generate: --paths 3: ")
+            assert f", and takes a {VERIFIERS[verifier].drafts}: draft with --tree 2,2:hub" in result.stderr
             assert result.stdout == ""
             return
         assert result.exit_code == 0, result.output
         found = json.loads(result.stdout)
-        assert found["drafts"] == "paths 3 a round, at most 4 deep"
+        assert found["drafts"] == "3 independent paths a round, at most 4 deep"
         assert found["tokens"] == 20 == found["accepted"] + found["target_passes"]
         assert found["drafted"] > found["draft_passes"] >= 4 * (found["target_passes"] - 3)
         assert max(one["drafted"] for one in found["rounds"]) <= 12
@@ -354,6 +355,7 @@ class TestTrees:
         [
             ("3,2,1", 3 + 6 + 6, 3),
             ("2", 2, 1),
+            ("2,2:without-replacement", 2 + 4, 2),
             ("2,2:top", 2 + 4, 2),
             ("2,2:top-and-one", 2 + 4, 2),
             ("sequoia:8", 8, 4),
@@ -374,13 +376,22 @@ class TestTrees:
             "1",
         )
         found = data(*options)
-        assert found["drafts"] == f"tree {spec} a round, at most {depth} deep"
+        kind, _, scheme = spec.partition(":")
+        how = {
+            "": "drawn independently",
+            "without-replacement": "drawn without replacement",
+            "top": "made of the most probable tokens",
+            "top-and-one": "made of the most probable tokens and one drawn",
+        }
+        shape = f"tree {spec} a round, " if scheme == "8" else f"tree {kind} a round, {how[scheme]}, "
+        assert found["drafts"].startswith(shape)
+        assert found["drafts"].endswith(f", at most {depth} deep")
         assert len(found["acceptance_by_position"]) <= depth
         drafted = [one["drafted"] for one in found["rounds"]]
         assert max(drafted) <= nodes
         if ":" in spec:  # independent siblings can be the same
             assert drafted[0] == nodes
-        assert f"tree {spec} a round" in run("generate", "--text", text, *options).stdout.replace("\n", " ")
+        assert found["drafts"] in run("generate", "--text", text, *options).stdout.replace("\n", " ")
 
     def test_siblings_are_drawn_as_the_verifiers_own_are(self):
         entry = VERIFIERS["spechub"]
@@ -445,6 +456,110 @@ def test_measured_acceptance_is_that_of_the_metrics(data):
         reached = [other for other in rounds if other["accepted"] + (other["last"] == "residual") > depth]
         assert one["events"] == len(reached)
         assert one["measured"] == sum(other["accepted"] > depth for other in reached) / len(reached)
+
+
+def test_the_text_of_a_lossy_verifier_says_so(run, text, data):
+    def header(*options):
+        shown = run("generate", "--text", text, "--tokens", "3", "--seed", "1", *options).stdout
+        return " ".join(shown.partition("accepted draft")[0].split())
+
+    assert header("--verifier", "typical").endswith(
+        "lossy: with typical the text does not have the target's law."
+    )
+    assert "4 drafts a round, lossy typical verification" in header("--verifier", "typical")
+    warm = "greedy gives the target's law at temperature 0 only, and here it is 0.7."
+    assert header("--verifier", "greedy").endswith(warm)
+    assert "temperature 0 only" not in header("--verifier", "greedy", "--temperature", "0")
+    assert header().endswith("token verification, seed 1")
+    options = "--tokens", "3", "--verifier"
+    assert data(*options, "token")["keeps_target_law"]
+    assert not data(*options, "lenient")["keeps_target_law"]
+    assert not data(*options, "greedy")["keeps_target_law"]
+    assert data(*options, "greedy", "--temperature", "0")["keeps_target_law"]
+
+
+def test_what_takes_its_time_says_so(run, text):
+    def header(*options):
+        shown = run("generate", "--text", text, "--tokens", "3", "--seed", "1", "--verifier", *options).stdout
+        return " ".join(shown.partition("accepted draft")[0].split())
+
+    slow = "canonical solves a linear program at each node; transport accepts about as often without one."
+    assert header("canonical").endswith(slow)
+    assert "linear program" not in header("transport")
+    assert "linear program" not in header("transport", "--tree", "2,1")
+    assert header("transport", "--tree", "2,1:top").endswith(
+        "With siblings that are not independent transport takes a linear program at each node, and a small "
+        "vocabulary."
+    )
+    assert "linear program" not in header("recursive", "--tree", "2,1:top")
+
+
+@pytest.mark.parametrize(
+    ("verifier", "depth", "drafts"),
+    [
+        ("spechub", "4", "tree 2,2 a round, in pairs with the most probable token, at most 2 deep"),
+        ("spechub", "1", "tree 2,2 a round, in pairs with the most probable token, at most 1 deep"),
+        ("traversal", "3", "2 independent paths a round, at most 3 deep"),
+        ("token", "3", "3 drafts a round"),
+    ],
+)
+def test_what_is_drafted_in_words(data, verifier, depth, drafts):
+    found = data("--verifier", verifier, "--draft-tokens", depth, "--tokens", "9", "--seed", "1")
+    assert found["drafts"] == drafts
+    assert len(found["acceptance_by_position"]) <= int(depth)
+
+
+def test_how_passes_of_trees_are_counted(run, text):
+    def shown(*options):
+        return " ".join(
+            run("generate", "--text", text, "--tokens", "9", "--seed", "1", *options).stdout.split()
+        )
+
+    counted = (
+        "alone, a target pass counted as one whatever the size of its tree, a draft pass for each level."
+    )
+    assert counted in shown("--verifier", "recursive", "--tree", "2,1")
+    assert counted in shown("--verifier", "recursive")
+    assert "counted as one" not in shown()
+    assert "counted as one" not in shown("--verifier", "recursive", "--drafter", "lookup")
+
+
+@pytest.mark.parametrize(
+    ("values", "least", "most"),
+    [([1] * 40, 0, 1), ([0] * 40, 0, 1), ([1] * 39 + [0], 0, 1), ([1] * 30 + [2], 1, 5), ([5] * 30, 1, 5)],
+)
+def test_an_interval_stays_inside_what_can_be(values, least, most):
+    low, high = interval(values, least, most)
+    mean = sum(values) / len(values)
+    assert least <= low <= mean <= high <= most
+    assert low < high
+
+
+def test_the_interval_of_values_that_are_all_the_same_is_that_of_as_many():
+    """Wilson's, with t = 2.262157 of 9 degrees of freedom: 40 of 40, so t^2 / (40 + t^2) is left out."""
+    t_squared = 2.2621571628**2
+    low, high = interval([1] * 40, 0, 1)
+    assert low == pytest.approx(40 / (40 + t_squared))
+    assert high == 1
+    assert interval([0] * 40, 0, 1) == pytest.approx((0, t_squared / (40 + t_squared)))
+
+
+@pytest.mark.parametrize("keep", [0, 0.5])
+@pytest.mark.parametrize(("probability", "events"), [(0.5, 200), (0.9, 60), (0.97, 60)])
+def test_intervals_cover(probability, events, keep):
+    """Of 600 runs 95 % nominal: 0.91 is 4.5 standard errors (0.009) below, and 0.9 covers what is alike.
+
+    The mean plus and minus t errors of batch means covers 83 % (independent) and 69 % at 0.97.
+    """
+    rng = np.random.default_rng(0)
+    covered, runs = 0, 600
+    for _ in range(runs):
+        fresh = np.where(rng.random(events) >= keep, np.arange(events), 0)
+        values = (rng.random(events) < probability)[np.maximum.accumulate(fresh)]
+        low, high = interval(values.astype(int).tolist(), 0, 1)
+        covered += low <= probability <= high
+    assert LEVEL == 0.95
+    assert covered / runs > (0.91 if keep == 0 else 0.88)
 
 
 def test_the_largest_tree_is_bounded():

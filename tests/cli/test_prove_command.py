@@ -11,7 +11,7 @@ import pytest
 
 from speculative import cli, prove
 from speculative.battery import BATTERY, Instance
-from speculative.cli.candidate import Candidate, candidate
+from speculative.cli.candidate import Candidate, Reads, candidate, reads
 from speculative.cli.own import OwnCodeError, as_found
 from speculative.cli.prove import MOST_DRAFTS, OVERVIEW, fitting, ways_to_draft
 from speculative.cli.reason import reason
@@ -147,7 +147,7 @@ def test_the_table_of_some_verifiers(run):
     assert "lossless" in rows["token"]
     assert "x 2^-53" in rows["token"]
     assert "lossy" in rows["lenient"]
-    assert "greedy reproduces the target at temperature(0)." in result.stdout
+    assert "greedy reproduces the target at temperature(0)." in " ".join(result.stdout.split())
     assert "In float64" in result.stdout
 
 
@@ -196,7 +196,7 @@ def test_a_wrong_verifier_exits_1_with_its_simplest_instance_and_the_way_it_fail
     assert result.stderr == ""
     shown = " ".join(result.stdout.split())
     assert "NOT LOSSLESS" in shown
-    assert f"{own('from_target')} is not lossless: it fails on " in shown
+    assert f"{own('from_target')} is not lossless on chains of up to 5 drafts: it fails on " in shown
     assert f" of {len(BATTERY)} instances." in shown
     assert "The simplest is 'four tokens, disjoint in part': the law of its first 2 tokens is 19/100" in shown
     assert "Most over-produced: (2, 1), with probability 129/500 = 0.258 where the target has 9/50" in shown
@@ -452,7 +452,8 @@ class TestTrees:
         result = run("prove", "k_seq", "--tree", "2:top")
         assert result.exit_code == 2
         assert result.stderr.startswith(
-            f"speculative prove: --tree 2:top: k_seq takes {VERIFIERS['k_seq'].drafts}: "
+            "speculative prove: --tree 2:top: k_seq was given 2 siblings that were not drawn independently, "
+            "and takes a tree of independent siblings: write --tree 2:independent\n"
         )
         assert result.stderr.count("\n") == 1
 
@@ -462,6 +463,161 @@ class TestTrees:
             result.stderr
             == "speculative prove: more than 3 paths: ask fewer questions, or raise --max-paths\n"
         )
+
+
+READERS = """
+from speculative import verify
+
+def alone(chance, draft, target_probs):
+    return [chance.pick(target_probs[0])]
+
+def chains(chance, draft, target_probs):
+    draft.probs[:0]
+    return verify.recursive(chance, draft, target_probs)
+
+def library(chance, draft, target_probs):
+    return verify.recursive(chance, draft, target_probs)
+
+def only_trees(chance, draft, target_probs):
+    if len(draft):
+        assert len(draft.parents) == len(draft.tokens)
+    return verify.recursive(chance, draft, target_probs)
+
+def by_type(rng, draft, target_probs):
+    if type(draft).__name__ == "DraftTree" or isinstance(draft, DraftTree):
+        draft.siblings(0)
+    return [int(rng.choice(target_probs.shape[1], p=target_probs[0]))]
+
+def wrong_below(chance, draft, target_probs):
+    node, emitted, left = 0, [], target_probs[0]
+    while (siblings := draft.siblings(node)) is not None:
+        for child, token in zip(siblings.nodes, siblings.tokens):
+            if chance.flip(min(1, target_probs[node][token] / siblings.row[token])):
+                node, emitted, left = child, [*emitted, token], target_probs[child]
+                break
+        else:
+            return [*emitted, chance.pick([max(0, q - p) for q, p in zip(target_probs[node], siblings.row)])]
+    return [*emitted, chance.pick(left)]
+
+def pairs(chance, draft, target_probs):
+    return verify.spechub(chance, draft, target_probs)
+from speculative import DraftTree
+"""
+
+
+class TestLookingAtTrees:
+    """Without --paths and --tree a verifier of one's own that looks at trees is proved on trees as well."""
+
+    @pytest.fixture
+    def where(self, write):
+        file = write("readers.py", READERS)
+        return lambda name: f"{file}:{name}"
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("alone", (False, False)),
+            ("chains", (False, False)),
+            ("library", (True, False)),
+            ("only_trees", (True, True)),
+            ("by_type", (True, False)),
+            ("wrong_below", (True, False)),
+            ("pairs", (True, False)),
+        ],
+    )
+    def test_what_is_read(self, where, name, expected):
+        with as_found():
+            assert reads(candidate(where(name))) == Reads(*expected)
+
+    @pytest.mark.usefixtures("small_battery")
+    def test_what_holds_on_chains_alone_fails(self, run, where):
+        """It tries each sibling as if it were the first: right for one, and wrong for a second."""
+        result = run("prove", "--verifier", where("wrong_below"), "--json")
+        assert result.exit_code == 1
+        chains, trees = json.loads(result.stdout)
+        assert (chains["lossless"], trees["lossless"]) == (True, False)
+        assert chains["drafts"] == "chains of up to 1 draft"
+        assert trees["drafts"] == "2 independent paths of up to 1 draft"
+        assert "make_drafter=partial(draft.paths, num_paths=2)" in trees["code"]
+        shown = " ".join(run("prove", "--verifier", where("wrong_below")).stdout.split())
+        assert "it has to hold on chains, its first row, and on 2 independent paths" in shown
+        assert "Proved on chains of up to 1 draft: 4 instances" in shown
+        assert "; on 2 independent paths of up to 1 draft: 4 instances. On each" in shown
+        assert "is not lossless on 2 independent paths of up to 1 draft: it fails on " in shown
+        assert "others are drawn with --tree 2,2:without-replacement, --tree 2,2:top" in shown
+
+    @pytest.mark.usefixtures("small_battery")
+    def test_what_reads_no_tree_is_proved_on_chains_and_says_so(self, run, where):
+        result = run("prove", "--verifier", where("chains"))
+        assert result.exit_code == 0
+        assert "Proved on chains of up to 1 draft: 4 instances. On each" in " ".join(result.stdout.split())
+        assert "looks at its drafts" not in result.stdout
+
+    @pytest.mark.usefixtures("small_battery")
+    def test_chains_are_trees_of_one_path_for_what_reads_parents(self, run, where):
+        result = run("prove", "--verifier", where("only_trees"), "--json")
+        assert result.exit_code == 0
+        chains, trees = json.loads(result.stdout)
+        assert chains["drafts"] == "trees of one path of up to 1 draft"
+        assert trees["drafts"] == "2 independent paths of up to 1 draft"
+
+    @pytest.mark.usefixtures("small_battery")
+    def test_one_for_other_trees_names_the_options(self, run, where):
+        result = run("prove", "--verifier", where("pairs"))
+        assert result.exit_code == 2
+        assert "it looks at its drafts as trees, so it is proved on 2 independent paths too" in result.stderr
+        assert "or --tree with the trees it is for" in result.stderr
+        assert result.stderr.count("\n") == 1
+        assert run("prove", "--verifier", where("pairs"), "--tree", "2:hub").exit_code == 0
+        wrong = run("prove", "--verifier", where("pairs"), "--tree", "2:top").stderr
+        assert "its siblings were made of the most probable tokens; others are drawn with" in wrong
+        assert "--tree 2:independent" in wrong
+        assert "--tree 2:top," not in wrong
+
+    @pytest.mark.usefixtures("small_battery")
+    def test_other_schemes_are_named_where_one_fails(self, run, where):
+        options = "--verifier", where("wrong_below"), "--tree", "2"
+        result = run("prove", *options)
+        assert result.exit_code == 1
+        shown = " ".join(result.stdout.split())
+        assert "Proved on tree 2 drawn without replacement: 4 instances" in shown
+        assert (
+            "Its siblings were drawn without replacement; others are drawn with --tree 2:independent" in shown
+        )
+        one_path = run("prove", "--verifier", where("alone"), "--paths", "1").stdout
+        assert "Proved on trees of one path of up to 1 draft" in " ".join(one_path.split())
+
+
+def test_what_was_left_out_as_too_large_is_said(run, monkeypatch):
+    monkeypatch.setattr("speculative.cli.prove.BATTERY", BATTERY[:8])
+    monkeypatch.setattr("speculative.cli.prove.MOST_DRAFTS", 16)
+    (found,) = json.loads(run("prove", "recursive", "--json").stdout)
+    assert found["drafts"] == "2 independent paths of up to 1 draft"
+    assert len(found["instances"]) + len(found["left_out"]) == 8
+    assert not {one["name"] for one in found["instances"]} & set(found["left_out"])
+    shown = " ".join(run("prove", "recursive", "token").stdout.split())
+    left = len(found["left_out"])
+    assert (
+        f"on 2 independent paths of up to 1 draft (recursive): {8 - left} instances and {left} left out as "
+        "too large, with more than 16 drafts; on chains of up to 2 drafts (token): 8 instances. On each"
+        in shown
+    )
+
+
+@pytest.mark.parametrize("columns", [80, 110])
+def test_names_and_drafts_in_a_narrow_terminal(run, monkeypatch, columns):
+    monkeypatch.setattr("speculative.cli.prove.BATTERY", BATTERY[:3])
+    monkeypatch.setenv("COLUMNS", str(columns))
+    names = "recursive_distinct", "lifted_transport", "greedy_block", "spechub", "typical"
+    shown = run("prove", *names).stdout
+    assert "…" not in shown
+    rows = [line.split() for line in shown.splitlines()]
+    header = " ".join(rows[1])
+    assert [row[0] for row in rows if len(row) > 3 and row[1] in {"lossless", "lossy"}] == list(names)
+    assert header == "verifier verdict distance tokens/pass in float64" + " drafts" * (columns > 100)
+    assert "on tree 2,2 in pairs with the most probable token (spechub): 3 instances" in " ".join(
+        shown.split()
+    )
 
 
 class TestCandidate:

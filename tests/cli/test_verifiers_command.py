@@ -1,6 +1,7 @@
 import json
 from fractions import Fraction
 from functools import partial
+from itertools import groupby
 
 import pytest
 
@@ -50,6 +51,20 @@ def test_every_verifier_is_there_and_no_lossless_one_is_above_the_optimum(found)
     assert listed["greedy"]["under"] == "temperature(0)"
     order = [(not one["lossless"], not one["chain"]) for one in listed.values()]
     assert order == sorted(order)
+    sections = {}
+    for one in listed.values():
+        sections.setdefault((one["lossless"], one["drafted"]), []).append(
+            one["tokens_per_target_pass_as_float"]
+        )
+    assert all(tokens == sorted(tokens, reverse=True) for tokens in sections.values())
+    assert [drafted for _, drafted in sections] == [
+        "chains",
+        "2 independent paths",
+        "tree 2,2 in pairs with the most probable token",
+        "chains",
+    ]
+    runs = [key for key, _ in groupby(listed.values(), lambda one: (one["lossless"], one["drafted"]))]
+    assert runs == list(sections)  # each kind of drafts stands together
 
 
 @pytest.mark.usefixtures("few")
@@ -98,6 +113,8 @@ def test_it_is_readable_in_any_terminal(run, monkeypatch, columns):
     assert rows[3].startswith("lenient tokens and laws no ")
     shown = " ".join(result.stdout.split())
     assert "* greedy at temperature(0)." in shown
+    assert "Sections: chains; 2 independent paths; chains, lossy." in shown
+    assert "linear program at each node" not in shown
     assert f"the mean over {len(INSTANCES)} random pairs of models" in shown
 
 
@@ -118,6 +135,15 @@ def test_a_verifier_that_is_added_is_listed(found, run, monkeypatch):
     assert run("prove", "alone", "--json").exit_code == 0
     generated = run("generate", "--verifier", "alone", "--tokens", "5", "--json")
     assert json.loads(generated.stdout)["verifier"] == "alone"
+
+
+def test_transport_says_what_it_takes(run, monkeypatch):
+    entries = {name: VERIFIERS[name] for name in ("transport", "lifted_transport")}
+    monkeypatch.setattr("speculative.cli.verifiers.VERIFIERS", entries)
+    assert (
+        "With siblings that are not independent lifted_transport or transport takes a linear program at each "
+        "node, and a small vocabulary."
+    ) in " ".join(run("verifiers").stdout.split())
 
 
 def test_the_bar_is_on_standard_error_of_a_terminal(run, monkeypatch):

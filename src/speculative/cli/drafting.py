@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,7 +18,7 @@ from speculative.distribution import rational
 from speculative.draft import DRAFTERS, Draft, Drafter, DraftTree
 from speculative.draft.siblings import Scheme
 from speculative.laws import law
-from speculative.oracle import table
+from speculative.oracle import Oracle, table
 from speculative.verify import VERIFIERS, Verifier
 
 SCHEMES: dict[str, Scheme] = {
@@ -27,6 +28,14 @@ SCHEMES: dict[str, Scheme] = {
     "top-and-one": draft.top_and_one,
     "hub": draft.hub,
 }
+DRAWN = {
+    draft.independent: "drawn independently",
+    draft.without_replacement: "drawn without replacement",
+    draft.top: "made of the most probable tokens",
+    draft.top_and_one: "made of the most probable tokens and one drawn",
+    draft.hub: "in pairs with the most probable token",
+}
+"""The same schemes, in words that follow a tree."""
 MOST_NODES = 1024
 RATES = (0.6, 0.24, 0.096, 0.0384, 0.01536)  # of siblings in their order: six in ten of what is left
 GROWN: dict[str, Callable[..., Drafter]] = {
@@ -35,6 +44,10 @@ GROWN: dict[str, Callable[..., Drafter]] = {
 }
 SPEC = "write widths by depth such as 3,2,1, or " + ", or ".join(f"{name}:16" for name in GROWN)
 CHAIN_DRAFTERS = [name for name, entry in DRAFTERS.items() if not entry.tree]
+BY_RACE = "transport", "lifted_transport"
+SMALL = (
+    "With siblings that are not independent {} takes a linear program at each node, and a small vocabulary."
+)
 _COINS = table({(): rational(["1/2", "1/2"])})
 
 
@@ -52,6 +65,65 @@ class Shape(NamedTuple):
     """How deep they are, where the shape says so."""
 
 
+ONE_PATH = Shape("--paths 1", partial(draft.paths, num_paths=1))
+TWO_PATHS = Shape("--paths 2", partial(draft.paths, num_paths=2))
+
+
+class Kind(NamedTuple):
+    """What is drafted, in words."""
+
+    what: str
+    """2 independent paths; tree 3,2,1."""
+    drawn: str = ""
+    """How siblings of a tree are drawn."""
+    depth: int | None = None
+    """How deep they are, where that is said."""
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.drawn}".rstrip()
+
+
+def kind_of(make_drafter: Callable[..., Drafter]) -> Kind:
+    """Say what a maker of drafters drafts: chains, paths, a tree; its own name for another one."""
+    function = getattr(make_drafter, "func", make_drafter)
+    given = getattr(make_drafter, "keywords", {})
+    if function is draft.model:
+        return Kind("chains")
+    if function is draft.paths:
+        count = given["num_paths"]
+        return Kind(f"{count} independent paths" if count > 1 else "trees of one path")
+    if function is draft.tree:
+        widths = given["branching"]
+        scheme = given.get("scheme", draft.without_replacement)
+        drawn = DRAWN.get(scheme, f"drawn by {getattr(scheme, '__name__', 'a scheme of its own')}")
+        return Kind(f"tree {','.join(map(str, widths))}", drawn, len(widths))
+    if function is draft.sequoia:
+        return Kind(f"tree sequoia:{given['num_nodes']}", DRAWN[draft.without_replacement])
+    if function is draft.best_first:
+        return Kind(f"tree best-first:{given['num_nodes']}", "made of the most probable paths")
+    return Kind(f"drafts of {getattr(function, '__name__', 'its own drafter')}")
+
+
+def takes_its_time(name: str, make_drafter: Callable[..., Drafter]) -> str:
+    """Say that a verifier solves a program at each node, where it does on such drafts; or nothing."""
+    if name == "canonical":
+        return "canonical solves a linear program at each node; transport accepts about as often without one."
+    drawn = kind_of(make_drafter).drawn
+    if name in BY_RACE and drawn not in {"", DRAWN[draft.independent]}:
+        return SMALL.format(name)
+    return ""
+
+
+def other_schemes(shape: Shape | None) -> str:
+    """Name the other ways to draw siblings, for a verifier that fails on those of a shape; or nothing."""
+    if shape is None or shape.make_drafter.func not in {draft.tree, draft.paths} or shape == ONE_PATH:
+        return ""
+    now = shape.make_drafter.keywords.get("scheme", draft.independent)
+    spec = shape.option.partition(":")[0] if shape.option.startswith("--tree") else "--tree 2,2"
+    others = ", ".join(f"{spec}:{name}" for name, scheme in SCHEMES.items() if scheme is not now)
+    return f"its siblings were {DRAWN[now]}; others are drawn with {others}"
+
+
 def own_draft(entry: Verifier) -> Draft | DraftTree:
     """Return a small draft of the kind that a verifier is proved with."""
     return sample(entry.make_drafter(_COINS), (), 1, rng=0)
@@ -64,14 +136,7 @@ def takes_chains(entry: Verifier) -> bool:
 
 def takes_trees(entry: Verifier) -> bool:
     """Whether a verifier takes a tree too, of some kind: its own, or two paths that are tried on it."""
-    if not takes_chains(entry):
-        return True
-    options: dict[str, Any] = {"num_draft_tokens": 1, "verify": entry.function}
-    try:
-        law(speculate, _COINS, draft.paths(_COINS, 2), **options)
-    except ValueError:
-        return False
-    return True
+    return not takes_chains(entry) or _takes(entry, TWO_PATHS.make_drafter)
 
 
 def shape_of(name: str, paths: int | None, tree: str | None, entry: Verifier | None = None) -> Shape | None:
@@ -108,16 +173,60 @@ def shape_of(name: str, paths: int | None, tree: str | None, entry: Verifier | N
 
 
 @contextmanager
-def blaming_the_shape(shape: Shape | None, name: str, entry: Verifier) -> Iterator[None]:
-    """Say what drafts a verifier takes, where it refuses those of the user's choice."""
+def blaming_the_shape(shape: Shape | None, entry: Verifier, option: str = "--verifier ") -> Iterator[None]:
+    """Say what drafts a verifier takes and which options give them, where it refuses those it was given.
+
+    `option` is what stands before a verifier's name in the command.
+    """
     try:
         yield
     except (OwnCodeError, TooMuchError):
         raise
     except ValueError as error:
+        wrong, _, remedy = _spoken(str(error), option).rpartition(": ")
+        if not wrong:
+            raise ValueError(remedy) from None
         if shape is None:
-            raise
-        raise ValueError(f"{shape.option}: {name} takes {entry.drafts}: {error}") from None
+            raise ValueError(f"{wrong}: {remedy}") from None
+        article = "a " if entry.drafts.startswith("tree") else ""
+        fitting = [other for other in _likely(shape, entry) if _takes(entry, other.make_drafter)]
+        remedy = f"write {fitting[0].option}" if fitting else remedy
+        raise ValueError(f"{shape.option}: {wrong}, and takes {article}{entry.drafts}: {remedy}") from None
+
+
+def _spoken(message: str, option: str) -> str:
+    """Say in options of the command what an error of the library says in functions."""
+    for function, written in (
+        (r"draft\.tree\(oracle, \(2, 2\), scheme=draft\.hub\)", "--tree 2,2:hub"),
+        (r"draft\.paths", "--paths 2"),
+        (r"draft\.model", "--drafter model"),
+        (r"\b(use|or|as) verify\.(\w+)", rf"\1 {option}\2"),
+        (r"\bverify\.(\w+)", r"\1"),
+    ):
+        message = re.sub(function, written, message)
+    return message
+
+
+def _likely(shape: Shape, entry: Verifier) -> Iterator[Shape]:
+    """Yield shapes that the verifier may take instead: the same tree drawn as its own is, paths."""
+    if shape.make_drafter.func is draft.tree:
+        spec, own = shape.option.partition(":")[0], _own_scheme(entry)
+        if own is not shape.make_drafter.keywords["scheme"]:
+            name = next(name for name, scheme in SCHEMES.items() if scheme is own)
+            make = partial(draft.tree, branching=shape.make_drafter.keywords["branching"], scheme=own)
+            yield Shape(f"{spec}:{name}", make)
+    if shape.make_drafter.func is not draft.paths:
+        yield TWO_PATHS
+
+
+def _takes(entry: Verifier, make_drafter: Callable[[Oracle], Drafter]) -> bool:
+    """Whether a verifier takes such drafts, as found by trying two levels of them."""
+    options: dict[str, Any] = {"num_draft_tokens": 2, "verify": entry.function}
+    try:
+        law(speculate, _COINS, make_drafter(_COINS), **options)
+    except ValueError:
+        return False
+    return True
 
 
 def _make_paths(entry: Verifier | None, num_paths: int) -> partial[Drafter]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+from scipy.special import stdtrit  # type: ignore[import-untyped]  # scipy has no types
 
 from speculative.chance import Number
 from speculative.decode import Round
 from speculative.distribution import Context, Row
 from speculative.draft import Draft, Drafter, DraftTree
-from speculative.measure import mean_with_interval
 from speculative.metrics import statistics
 from speculative.oracle import Oracle
 from speculative.show import Comparison
@@ -121,13 +121,14 @@ def compare(
     They are expected where `ACCEPTANCE` has the verifier and all drafts were chains: given what came before
     it, the draft at a position is then accepted with the probability a of the formula. So the accepted drafts
     less the sum of all a are a martingale: whenever the run ends, its mean is 0 and its variance the mean of
-    the sum of a(1 - a). Otherwise the intervals are those of batch means, which allow for neighbours being
-    alike (see `mean_with_interval`).
+    the sum of a(1 - a). Otherwise the intervals are those of `interval`, which allow for neighbours being
+    alike.
     """
     if verifier in ACCEPTANCE and all(isinstance(draft, Draft) for draft in drafts.values()):
         return _expected(verifier, target, context, rounds, cast(Mapping[int, Draft], drafts))
-    tokens = _measured([len(one.tokens) for one in rounds])
-    return tokens, [_measured(judged) for judged in _judgements(rounds)]
+    deepest = max(draft.depth for draft in drafts.values()) if drafts else 0
+    tokens = _measured([len(one.tokens) for one in rounds], 1, 1 + deepest)
+    return tokens, [_measured(judged, 0, 1) for judged in _judgements(rounds)]
 
 
 def _judgements(rounds: Sequence[Round]) -> list[list[int]]:
@@ -137,13 +138,43 @@ def _judgements(rounds: Sequence[Round]) -> list[list[int]]:
     return [[int(accepted > i) for accepted, reached in judged if reached > i] for i in range(depth)]
 
 
-def _measured(values: Sequence[int]) -> Comparison:
+def _measured(values: Sequence[int], least: int, most: int) -> Comparison:
     """Return a mean with its interval, and none of fewer values than would tell."""
     mean, events = sum(values) / len(values), len(values)
-    if events < 2 * BATCHES:
+    if events < 2 * BATCHES or least == most:
         return Comparison(mean, events)
-    interval = mean_with_interval(values, batches=BATCHES, level=LEVEL)
-    return Comparison(mean, events, low=interval.low, high=interval.high)
+    low, high = interval(values, least, most)
+    return Comparison(mean, events, low=low, high=high)
+
+
+def interval(values: Sequence[int], least: int, most: int) -> tuple[float, float]:
+    """Return a confidence interval for the mean of a stationary series, inside what a mean can be.
+
+    Parameters
+    ----------
+    values : sequence of n ints, n >= 2 `BATCHES`
+        In the order they came, from `least` to `most`.
+    least, most : int
+
+    Returns
+    -------
+    low, high : float
+
+    Notes
+    -----
+    Wilson's interval (1927) with Student's quantile, for as many independent values as would leave the mean
+    the variance that the means of `BATCHES` stretches show; n where these are all the same. Measured coverage
+    of independent values, 95 % nominal: 96 to 98 % of 40 and 100 with probability 0.8 or 0.95, where the mean
+    plus and minus its error covers 88 to 95 %; of 400 that are each kept with probability 0.8, 88 to 94 %.
+    """
+    shares = (np.array(values, dtype=np.float64) - least) / (most - least)
+    mean, t = shares.mean(), stdtrit(BATCHES - 1, (1 + LEVEL) / 2)
+    variance = np.var([part.mean() for part in np.array_split(shares, BATCHES)], ddof=1) / BATCHES
+    size = mean * (1 - mean) / variance if variance else len(values)
+    middle, spread = mean + t**2 / (2 * size), t * np.sqrt(mean * (1 - mean) / size + t**2 / (4 * size**2))
+    low, high = ((middle + side * spread) / (1 + t**2 / size) for side in (-1, 1))
+    width = most - least
+    return least + width * max(0.0, float(low)), least + width * min(1.0, float(high))
 
 
 def _expected(

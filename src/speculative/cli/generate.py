@@ -14,7 +14,15 @@ from speculative import show
 from speculative.chance import sample
 from speculative.cli import options
 from speculative.cli.candidate import own_drafter
-from speculative.cli.drafting import CHAIN_DRAFTERS, Shape, blaming_the_shape, shape_of, takes_chains
+from speculative.cli.drafting import (
+    CHAIN_DRAFTERS,
+    Shape,
+    blaming_the_shape,
+    kind_of,
+    shape_of,
+    takes_chains,
+    takes_its_time,
+)
 from speculative.cli.expectation import BATCHES, compare, recorded
 from speculative.cli.models import BUNDLED, NGRAM, Pair, encode_prompt, make_pair, read_text
 from speculative.decode import Round, autoregress, stream
@@ -31,8 +39,7 @@ ASSUMED_COST = {"lookup": 0.0}  # of a draft pass, for what the rounds would be 
 COST_OF_A_MODEL = 0.1
 EXPECTED = (
     "expected: by the exact formula, the probability that a draft is accepted given its context, from both "
-    "models' laws, averaged over the contexts this run reached (unbiased); ±: one standard error of the "
-    "measured figure."
+    "models' laws, averaged over the contexts this run reached (unbiased); ±: one standard error."
 )
 MEASURED = (
     "No formula gives the acceptance of a single draft here. 95% interval: for what more text of the kind "
@@ -69,6 +76,8 @@ class Settings(NamedTuple):
     seed: int
     shape: Shape | None = None
     """What is drafted, where it is not what the verifier's own drafter drafts."""
+    heat: float = 1
+    """The temperature of both models."""
 
 
 class Outcome(NamedTuple):
@@ -132,7 +141,7 @@ def generate(
     with options.only_json(as_json), options.blamed(model, drafter):
         orders = target_order, draft_order if drafter == "model" else None
         pair = make_pair(body, characters, warp, source=text, model=model, orders=orders)
-        settings = Settings(pair, context, verifier, drafter, tokens, draft_tokens, seed, shape)
+        settings = Settings(pair, context, verifier, drafter, tokens, draft_tokens, seed, shape, temperature)
         outcome = run(settings) if as_json else run_before_reader(settings, show.terminal(no_color=no_color))
     if as_json:
         print(json.dumps(as_data(settings, outcome), indent=2))
@@ -174,7 +183,7 @@ def run(settings: Settings, tell: Callable[[Round], None] = nobody) -> Outcome:
         verify=VERIFIERS[settings.verifier].function,
         rng=settings.seed,
     )
-    with blaming_the_shape(settings.shape, settings.verifier, VERIFIERS[settings.verifier]):
+    with blaming_the_shape(settings.shape, VERIFIERS[settings.verifier]):
         for one in program:
             seconds += time.perf_counter() - start
             rounds.append(one)
@@ -196,7 +205,10 @@ def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
 
     def tell(one: Round) -> None:
         if not begun:  # nothing is printed before the first round has shown that all fits together
+            waiting.stop()
             console.paragraph(title(settings), "dim")
+            for note in notes(settings):
+                console.paragraph(note, "yellow")
             transcript.legend()
             console.print()
             transcript.write(decode(settings.context), "prompt")
@@ -204,7 +216,8 @@ def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
         transcript.write(decode(one.tokens[: one.accepted]), "accepted")
         transcript.write(decode(one.tokens[one.accepted :]), one.last)
 
-    outcome = run(settings, tell)
+    with show.waiting("the first round") as waiting:
+        outcome = run(settings, tell)
     transcript.end()
     console.print(show.figures_table(outcome.tokens_per_pass, outcome.accepted))
     console.paragraph(MEASURED if outcome.tokens_per_pass.expected is None else EXPECTED, "dim")
@@ -214,22 +227,42 @@ def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
 
 def title(settings: Settings) -> str:
     """Say in one line what is run."""
+    lossy = "" if VERIFIERS[settings.verifier].lossless else "lossy "
     return (
-        f"{settings.pair.description}; {drafted(settings)}, {settings.verifier} verification, seed "
+        f"{settings.pair.description}; {drafted(settings)}, {lossy}{settings.verifier} verification, seed "
         f"{settings.seed}"
     )
+
+
+def keeps_law(settings: Settings) -> bool:
+    """Whether the text has the law of the target as it is warped here."""
+    entry = VERIFIERS[settings.verifier]
+    return entry.lossless and (entry.target_warp is None or settings.heat == 0)
+
+
+def notes(settings: Settings) -> list[str]:
+    """Say whether the text has another law than the target's, and what takes its time."""
+    name, entry = settings.verifier, VERIFIERS[settings.verifier]
+    told = []
+    if not entry.lossless:
+        told.append(f"lossy: with {name} the text does not have the target's law.")
+    elif not keeps_law(settings):
+        told.append(f"{name} gives the target's law at temperature 0 only, and here it is {settings.heat:g}.")
+    if settings.drafter == "model" and (slow := takes_its_time(name, (settings.shape or entry).make_drafter)):
+        told.append(slow)
+    return told
 
 
 def drafted(settings: Settings) -> str:
     """Say what is drafted each round."""
     entry, depth = VERIFIERS[settings.verifier], settings.num_draft_tokens
-    if settings.shape is not None:
-        return f"{settings.shape.option.removeprefix('--')} a round, at most {depth} deep"
-    if settings.drafter == "model" and not takes_chains(entry):
-        own = getattr(entry.make_drafter, "keywords", {})
-        kind = ", ".join(f"{name} {own[name]}" for name in ("num_paths", "branching") if name in own)
-        return f"{kind.removeprefix('num_') or entry.drafts} a round, at most {depth} deep"
-    return f"{depth} drafts a round" + ("" if settings.drafter == "model" else f" by {settings.drafter}")
+    if settings.drafter != "model":
+        return f"{depth} drafts a round by {settings.drafter}"
+    if settings.shape is None and takes_chains(entry):
+        return f"{depth} drafts a round"
+    kind = kind_of((settings.shape or entry).make_drafter)
+    drawn = f"{kind.drawn}, " if kind.drawn else ""
+    return f"{kind.what} a round, {drawn}at most {min(depth, kind.depth or depth)} deep"
 
 
 def time_line(settings: Settings, outcome: Outcome) -> str:
@@ -241,10 +274,13 @@ def time_line(settings: Settings, outcome: Outcome) -> str:
         verdict = "with a target this quick, drafting saves passes and no time"
     cost = ASSUMED_COST.get(settings.drafter, COST_OF_A_MODEL)
     worth = figures.tokens / (figures.rounds + outcome.draft_passes * cost)
+    tree = settings.drafter == "model" and (settings.shape or not takes_chains(VERIFIERS[settings.verifier]))
+    counted = ", a target pass counted as one whatever the size of its tree, a draft pass for each level"
     return (
         f"time: {settings.pair.seconds:.2f} s for the models, {outcome.seconds:.2f} s for {figures.tokens} "
         f"tokens, {outcome.seconds_alone:.2f} s by the target alone: {verdict}. Were a draft pass to cost "
-        f"{cost:g} target passes, these rounds would be {worth:.2f} times as fast as the target alone."
+        f"{cost:g} target passes, these rounds would be {worth:.2f} times as fast as the target alone"
+        f"{counted if tree else ''}."
     )
 
 
@@ -255,6 +291,7 @@ def as_data(settings: Settings, outcome: Outcome) -> dict[str, Any]:
     return {
         "models": settings.pair.description,
         "verifier": settings.verifier,
+        "keeps_target_law": keeps_law(settings),
         "drafter": settings.drafter,
         "drafts": drafted(settings),
         "draft_tokens": settings.num_draft_tokens,

@@ -126,7 +126,9 @@ Tree = Annotated[
         metavar="SPEC",
         help=(
             "Draft a tree: so many siblings by depth, 3,2,1, or 3,2,1:SCHEME, drawn by one of "
-            f"{', '.join(SCHEMES)}; or so many nodes, {' or '.join(f'{name}:16' for name in GROWN)}."
+            f"{', '.join(SCHEMES)}; or so many nodes, {' or '.join(f'{name}:16' for name in GROWN)}. Without "
+            "a scheme siblings are drawn as the verifier's own drafts are: hub for spechub, independent for "
+            "the others of the table, without-replacement for one of your own."
         ),
     ),
 ]

@@ -15,8 +15,17 @@ from speculative import TooManyPathsError, show
 from speculative.battery import BATTERY, Instance
 from speculative.chance import sample
 from speculative.cli import options, snippet
-from speculative.cli.candidate import candidate
-from speculative.cli.drafting import Shape, TooMuchError, blaming_the_shape, shape_of
+from speculative.cli.candidate import Candidate, candidate, reads
+from speculative.cli.drafting import (
+    ONE_PATH,
+    TWO_PATHS,
+    Shape,
+    TooMuchError,
+    blaming_the_shape,
+    kind_of,
+    other_schemes,
+    shape_of,
+)
 from speculative.cli.own import blaming
 from speculative.cli.reason import reason
 from speculative.draft import Drafter, model
@@ -27,14 +36,14 @@ from speculative.verify import VERIFIERS, Verifier, from_numpy
 from speculative.warp import Warp, temperature
 
 FAILED = 1
-WIDE = 100  # columns in which there is room for the papers
+WIDE = 100  # columns in which there is room for the drafts
 ROUNDING = Fraction(1, 2**40)  # more than float64 can be off on the battery, less than any fault
 MOST_DRAFTS, MOST_IN_FLOATS, MOST_IN_BRIEF = 1000, 100, 16  # ways to draft a tree, for seconds a verifier
 OVERVIEW = tuple(
     replace(one, rounds=1) for one in BATTERY if one.target.vocab_size**one.num_draft_tokens <= 9
 )
 MEANING = (
-    "{instances}. On each the law of the tokens of {rounds}, continued by the target, "
+    "{proved}. On each the law of the tokens of {rounds}, continued by the target, "
     "is computed over every path, {how}, and compared with the target's own law; distances are total "
     "variation, the largest of all."
 )
@@ -43,6 +52,14 @@ IN_FLOAT64 = (
 )
 BRIEF = " For an overview the instances are few and small: name a verifier to prove it on all that fit it."
 NO_DRAFTS = "; no token is drafted there: k can be 0, and draft.tokens and draft.probs are then empty"
+LOOKS = (
+    "; it looks at its drafts as trees, so it is proved on 2 independent paths too: write --paths 1 where it "
+    "is for chains alone, or --tree with the trees it is for"
+)
+BOTH = (
+    " {name} looks at its drafts as trees: it has to hold on chains, its first row, and on 2 independent "
+    "paths, its second."
+)
 EXAMPLES = """[bold]Examples[/bold]
 
 speculative prove
@@ -63,6 +80,9 @@ A function of (chance, draft, target_probs), which asks chance.flip(p) and chanc
 as it stands, (rng, draft, target_probs), which draws from a numpy Generator and is given rows of float64.
 draft.tokens holds k tokens, draft.probs the row each was drawn from, target_probs the target's k + 1 rows; k
 can be 0. It returns the tokens it emits, or a Verdict.
+
+Without --paths and --tree yours is proved on chains, and where it is seen to look at a tree (draft.siblings,
+child, parents or draws) on two independent paths too; what it was proved on is always said.
 
 With --paths or --tree yours is given a DraftTree of n nodes, where something is drafted. Node 0 is the
 context; draft.tokens and draft.parents say of nodes 1 to n which token each is and which node it follows;
@@ -98,14 +118,16 @@ def prove(
         for name, entry in entries.items()
     ]
     own_shape = shape_of(verifier, paths, tree) if verifier else None
-    own_instances = fitting(own_shape.make_drafter if own_shape else model)
     allowed = None if tolerance is None else Fraction(tolerance)
-    steps = sum(2 * len(one.instances) for one in subjects) + len(own_instances) * bool(verifier)
-    with options.only_json(as_json), show.progress(steps) as advance:
-        examined = [examine(one, max_paths, advance) for one in subjects]
+    with options.only_json(as_json):
+        own: list[Claim] = []
         if verifier:
-            claim = Claim(not lossy, temperature(0) if greedy else None, allowed, own_shape)
-            examined.append(examine_own(verifier, own_instances, claim, max_paths, advance))
+            claim = Claim(candidate(verifier), not lossy, temperature(0) if greedy else None, allowed)
+            own = claims(claim, own_shape)
+        steps = sum(2 * len(one.instances) for one in subjects) + sum(len(one.instances) for one in own)
+        with show.progress(steps) as advance:
+            examined = [examine(one, max_paths, advance) for one in subjects]
+            examined += [examine_own(str(verifier), one, max_paths, advance) for one in own]
     failed = [one for one in examined if one.claimed and one.failures]
     if as_json:
         print(json.dumps([as_data(one) for one in examined], indent=2))
@@ -135,19 +157,35 @@ class Subject(NamedTuple):
     shape: Shape | None
     most_in_floats: int
     """Its float64 code is proved where there are at most so many ways to draft."""
+    brief: bool
+    """Whether this is an overview, for which the instances were chosen beforehand."""
 
 
 def subject(name: str, entry: Verifier, shape: Shape | None, *, brief: bool) -> Subject:
     """Return what a verifier is proved on: all that fits it, or for an overview what is quickly done."""
     make_drafter = (shape or entry).make_drafter
     if brief:
-        return Subject(name, entry, OVERVIEW, make_drafter, shape, MOST_IN_BRIEF)
-    return Subject(name, entry, fitting(make_drafter), make_drafter, shape, MOST_IN_FLOATS)
+        return Subject(name, entry, OVERVIEW, make_drafter, shape, MOST_IN_BRIEF, brief)
+    instances = fitting(make_drafter)
+    return Subject(name, entry, instances, make_drafter, shape, MOST_IN_FLOATS, brief)
 
 
 def fitting(make_drafter: Callable[[Oracle], Drafter]) -> tuple[Instance, ...]:
     """Return the instances on which all drafts can be gone through."""
     return tuple(one for one in BATTERY if ways_to_draft(one, make_drafter) <= MOST_DRAFTS)
+
+
+def left_out(instances: Sequence[Instance]) -> tuple[str, ...]:
+    """Return the names of the instances of the battery that are not among these."""
+    return tuple(one.name for one in BATTERY if one not in instances)
+
+
+def drafts_in(make_drafter: Callable[[Oracle], Drafter], instances: Sequence[Instance]) -> str:
+    """Say what is drafted on these instances: chains of up to 5 drafts; 2 independent paths of up to 3."""
+    kind, deepest = kind_of(make_drafter), max(one.num_draft_tokens for one in instances)
+    if kind.depth is not None:
+        return str(kind)
+    return f"{kind} of up to {deepest} draft{'s' * (deepest != 1)}"
 
 
 def ways_to_draft(instance: Instance, make_drafter: Callable[[Oracle], Drafter]) -> int:
@@ -173,7 +211,7 @@ def examine(one: Subject, max_paths: int, advance: Advance) -> Examined:
     }
     in_float64 = from_numpy(partial(_sampled, entry.function))
     for instance in one.instances:
-        with blaming_the_shape(one.shape, name, entry):
+        with blaming_the_shape(one.shape, entry, option=""):
             proofs.append((instance, proved(instance, entry.function, **more)))
         advance(name)
         if entry.lossless and ways_to_draft(instance, one.make_drafter) <= one.most_in_floats:
@@ -181,7 +219,16 @@ def examine(one: Subject, max_paths: int, advance: Advance) -> Examined:
         advance(name)
     tolerance = Fraction(0) if all(proof.exact for _, proof in proofs) else ROUNDING
     under = entry.target_warp.name if entry.target_warp else ""
-    found = Examined(name, entry.paper, entry.lossless, tuple(proofs), tolerance, under)
+    found = Examined(
+        name,
+        entry.paper,
+        entry.lossless,
+        tuple(proofs),
+        tolerance,
+        under,
+        drafts=drafts_in(one.make_drafter, one.instances),
+        left_out=() if one.brief else left_out(one.instances),
+    )
     found = explained(found, entry.function, entry.target_warp, one.make_drafter)
     if found.reason is not None:
         found = found._replace(code=snippet.of_table(found.failures[0][0], name, one.shape))
@@ -193,35 +240,71 @@ def _sampled(verify: Callable[..., Any], rng: Any, *given: Any, **carried: Any) 
 
 
 class Claim(NamedTuple):
-    """What the user says of a verifier."""
+    """What the user says of a verifier, and what it is proved on."""
 
+    verify: Candidate
     lossless: bool
     warp: Warp | None
     tolerance: Fraction | None
-    shape: Shape | None
+    shape: Shape | None = None
+    instances: Sequence[Instance] = ()
+    hint: str = ""
+    """What to write instead, where it raises."""
+    both: bool = False
+    """Whether it is proved on chains and on trees because it looks at trees."""
+
+    @property
+    def make_drafter(self) -> Callable[[Oracle], Drafter]:
+        """What makes the drafts."""
+        return self.shape.make_drafter if self.shape else model
+
+    def on(self, shape: Shape | None, hint: str, *, both: bool = False) -> Claim:
+        """Return the claim on drafts of a shape."""
+        claim = self._replace(shape=shape, hint=hint, both=both)
+        return claim._replace(instances=fitting(claim.make_drafter))
 
 
-def examine_own(
-    where: str, instances: Sequence[Instance], claim: Claim, max_paths: int, advance: Advance
-) -> Examined:
+def claims(claim: Claim, shape: Shape | None) -> list[Claim]:
+    """Return the claim on the drafts that were asked for; else on chains, and on paths if it reads trees."""
+    if shape is not None:
+        others = other_schemes(shape)
+        return [claim.on(shape, f"; {others}" if others else "")]
+    found = reads(claim.verify)
+    chains = ONE_PATH if found.only_trees else None
+    if not found.trees:
+        return [claim.on(chains, "")]
+    return [claim.on(chains, "", both=True), claim.on(TWO_PATHS, LOOKS, both=True)]
+
+
+def examine_own(where: str, claim: Claim, max_paths: int, advance: Advance) -> Examined:
     """Prove a verifier of the user's own."""
-    verify, proofs = candidate(where), []
-    make_drafter = claim.shape.make_drafter if claim.shape else model
+    verify, make_drafter, proofs = claim.verify, claim.make_drafter, []
     more: dict[str, Any] = {"warp": claim.warp, "max_paths": max_paths, "make_drafter": make_drafter}
-    for instance in instances:
-        hint = "" if instance.num_draft_tokens else NO_DRAFTS
+    for instance in claim.instances:
+        hint = claim.hint if instance.num_draft_tokens else NO_DRAFTS
         with blaming(where, doing=f", proved on {instance.name!r}", hint=hint):
             proofs.append((instance, proved(instance, verify, **more)))
         advance(where)
     floats = verify.numpy or not all(proof.exact for _, proof in proofs)
     tolerance = (ROUNDING if floats else Fraction(0)) if claim.tolerance is None else claim.tolerance
-    under = claim.warp.name if claim.warp else ""
-    found = Examined(where, "your own", claim.lossless, tuple(proofs), tolerance, under, floats)
+    found = Examined(
+        where,
+        "your own",
+        claim.lossless,
+        tuple(proofs),
+        tolerance,
+        under=claim.warp.name if claim.warp else "",
+        floats=floats,
+        drafts=drafts_in(make_drafter, claim.instances),
+        left_out=left_out(claim.instances),
+        both=claim.both,
+        hint=other_schemes(claim.shape),
+    )
     with blaming(where):
         found = explained(found, verify, claim.warp, make_drafter)
     if found.reason is None:
         return found
-    code = snippet.of_own(found.failures[0][0], where, claim.shape, numpy=verify.numpy, under=under)
+    code = snippet.of_own(found.failures[0][0], where, claim.shape, numpy=verify.numpy, under=found.under)
     return found._replace(code=code)
 
 
@@ -241,7 +324,7 @@ def explained(
 
 def report(examined: list[Examined], failed: list[Examined], console: show.Terminal, *, brief: bool) -> None:
     """Print the table, and how a claim fails where one does."""
-    console.print(show.proof_table(examined, papers=console.width >= WIDE))
+    console.print(show.proof_table(examined, drafts=console.width >= WIDE))
     console.paragraph(meaning(examined) + BRIEF * brief, "dim")
     for one in failed:
         console.print()
@@ -252,18 +335,31 @@ def report(examined: list[Examined], failed: list[Examined], console: show.Termi
 
 
 def meaning(examined: list[Examined]) -> str:
-    """Say what was computed."""
-    in_floats = [one.name for one in examined if one.floats]
+    """Say what was computed, and on what."""
+    in_floats = list(dict.fromkeys(one.name for one in examined if one.floats))
     how = f"as the code of {in_floats[0]} computes it" if in_floats else "in fractions"
-    if len(examined) > len(in_floats) > 0:
+    if any(one.name not in in_floats for one in examined) and in_floats:
         how = f"in fractions except where {in_floats[0]} computes in floats"
     in_float64 = IN_FLOAT64 if any(one.rounding is not None for one in examined) else ""
-    under = "".join(f" {one.name} reproduces the target at {one.under}." for one in examined if one.under)
-    sizes = sorted({len(one.proofs) for one in examined}, reverse=True)
-    instances = " instances, or ".join(map(str, sizes)) + " instances" + " for trees" * (len(sizes) > 1)
+    under = {one.name: one.under for one in examined if one.under}
+    notes = "".join(f" {name} reproduces the target at {warp}." for name, warp in under.items())
+    notes += "".join(BOTH.format(name=name) for name in {one.name for one in examined if one.both})
     several = any(instance.rounds > 1 for one in examined for instance, _ in one.proofs)
     rounds = "one or two rounds" if several else "a round"
-    return MEANING.format(instances=instances, rounds=rounds, how=how) + in_float64 + under
+    return MEANING.format(proved=proved_on(examined), rounds=rounds, how=how) + in_float64 + notes
+
+
+def proved_on(examined: list[Examined]) -> str:
+    """Say which drafts the verifiers were given, on how many instances, and how many were too large."""
+    groups: dict[tuple[str, int, int], list[str]] = {}
+    for one in examined:
+        groups.setdefault((one.drafts, len(one.proofs), len(one.left_out)), []).append(one.name)
+    parts = []
+    for (drafts, count, rest), names in groups.items():
+        who = f" ({', '.join(names)})" if len({tuple(group) for group in groups.values()}) > 1 else ""
+        larger = f" and {rest} left out as too large, with more than {MOST_DRAFTS} drafts" if rest else ""
+        parts.append(f"on {drafts}{who}: {count} instances{larger}")
+    return f"Proved {'; '.join(parts)}"
 
 
 def as_data(one: Examined) -> dict[str, Any]:
@@ -271,6 +367,7 @@ def as_data(one: Examined) -> dict[str, Any]:
     return {
         "verifier": one.name,
         "published": one.paper,
+        "drafts": one.drafts,
         "claimed_lossless": one.claimed,
         "lossless": not one.failures,
         "exact": one.exact,
@@ -289,6 +386,7 @@ def as_data(one: Examined) -> dict[str, Any]:
             }
             for instance, proof in one.proofs
         ],
+        "left_out": list(one.left_out),
         "failure": None if one.code is None else show.failure_report(one),
         "code": one.code,
     }

@@ -12,7 +12,7 @@ from speculative import show
 from speculative.battery import random_instance
 from speculative.bound import expected_accepted, whole
 from speculative.cli import options
-from speculative.cli.drafting import takes_chains
+from speculative.cli.drafting import BY_RACE, SMALL, kind_of, takes_chains
 from speculative.draft import Drafter
 from speculative.oracle import Oracle
 from speculative.show import Listed
@@ -23,9 +23,9 @@ INSTANCES = tuple(random_instance(seed, 3, 2) for seed in range(1, 5))
 WIDE = 110  # columns in which there is room for the papers
 MEANING = (
     f"tokens/pass: expected tokens of a round, the target's own included: exact, the mean over "
-    f"{len(INSTANCES)} random pairs of models of 3 tokens with drafts 2 deep, each verifier with drafts of "
-    "its own kind. Of optimum: its accepted drafts by the most that any lossless verifier can accept of the "
-    "same drafts, by linear program; one that carries can pass 100 %."
+    f"{len(INSTANCES)} random pairs of models of 3 tokens with drafts 2 deep. Only figures of one section "
+    "can be compared: others have other drafts. Of optimum: its accepted drafts by the most that any "
+    "lossless verifier can accept of the same drafts, by linear program; one that carries can pass 100 %."
 )
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -41,14 +41,37 @@ def verifiers(*, as_json: options.Json = False, no_color: options.NoColor = Fals
         for name, entry in VERIFIERS.items():
             listed.append(describe(name, entry))
             advance(name)
-    listed.sort(key=lambda one: (not one.lossless, not one.chain, -one.tokens_per_target_pass))
+    listed = in_sections(listed)
     if as_json:
         print(json.dumps([as_data(one) for one in listed], indent=2))
         return
     console = show.terminal(no_color=no_color)
     console.print(show.verifier_table(listed, papers=console.width >= WIDE))
     console.paragraph(show.provisos(listed), "dim")
+    console.paragraph(sections(listed), "dim")
     console.paragraph(MEANING, "dim")
+    if slow := [one.name for one in listed if one.name in BY_RACE]:
+        console.paragraph(SMALL.format(" or ".join(slow)), "dim")
+
+
+def in_sections(listed: list[Listed]) -> list[Listed]:
+    """Sort by what is drafted, chains first and lossy ones last; the most tokens per pass first in each."""
+    kinds = list(dict.fromkeys(one.drafted for one in listed))
+    return sorted(
+        listed,
+        key=lambda one: (
+            not one.lossless,
+            not one.chain,
+            kinds.index(one.drafted),
+            -one.tokens_per_target_pass,
+        ),
+    )
+
+
+def sections(listed: list[Listed]) -> str:
+    """Say what the verifiers of each section are given here, in the order of the table."""
+    kinds = dict.fromkeys((one.drafted, "" if one.lossless else ", lossy") for one in listed)
+    return f"Sections: {'; '.join(drafted + lossy for drafted, lossy in kinds)}."
 
 
 def describe(name: str, entry: Verifier) -> Listed:
@@ -75,6 +98,7 @@ def describe(name: str, entry: Verifier) -> Listed:
         entry.carries,
         1 + mean(accepted),
         share,
+        str(kind_of(entry.make_drafter)),
     )
 
 
@@ -105,6 +129,7 @@ def as_data(one: Listed) -> dict[str, Any]:
         "verifier": one.name,
         "published": one.paper,
         "drafts": one.drafts,
+        "drafted": one.drafted,
         "chain": one.chain,
         "lossless": one.lossless,
         "under": one.under or None,

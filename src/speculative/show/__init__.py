@@ -10,7 +10,7 @@ except ModuleNotFoundError as error:
         'show needs rich: pip install -e ".[cli]" in a checkout', name="rich"
     ) from error
 
-from speculative.show.console import Terminal, exact, plain, progress, table, terminal
+from speculative.show.console import Terminal, exact, plain, progress, table, terminal, waiting
 from speculative.show.costs import Batch, Length, batch_table, length_table
 from speculative.show.generation import Comparison, Transcript, figures_table
 from speculative.show.proofs import Examined, Reason, failure_report, in_words, proof_table
@@ -38,4 +38,5 @@ __all__ = [
     "table",
     "terminal",
     "verifier_table",
+    "waiting",
 ]

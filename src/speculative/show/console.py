@@ -12,6 +12,7 @@ from textwrap import wrap
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -65,6 +66,11 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
             bar.update(task, advance=1, description=label)
 
         yield advance
+
+
+def waiting(what: str) -> Status:
+    """Return a context that shows on standard error what is waited for, if that is a terminal; see `stop`."""
+    return Console(stderr=True).status(what)
 
 
 def table(*columns: str, title: str | None = None, caption: str | None = None) -> Table:

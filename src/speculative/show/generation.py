@@ -26,7 +26,7 @@ ONE_A_PASS = "Every residual and every bonus is the last token of one target pas
 
 
 class Comparison(NamedTuple):
-    """A measured figure, and the expected one with the standard error of the measured one; or an interval."""
+    """A measured figure with its standard error and the expected one; or with an interval."""
 
     measured: float
     events: int
@@ -87,7 +87,6 @@ def figures_table(tokens_per_pass: Comparison, accepted: Sequence[Comparison]) -
 
 def _cells(one: Comparison, unit: str) -> tuple[str, str, str]:
     if one.expected is not None:
-        beside = f"{one.expected:.3f} ± {one.error:.3f}"
-    else:
-        beside = "too few" if one.low is None else f"{one.low:.3f} to {one.high:.3f}"
+        return f"{one.measured:.3f} ± {one.error:.3f}", f"{one.expected:.3f}", f"{one.events} {unit}"
+    beside = "too few" if one.low is None else f"{one.low:.3f} to {one.high:.3f}"
     return f"{one.measured:.3f}", beside, f"{one.events} {unit}"

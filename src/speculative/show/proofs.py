@@ -19,6 +19,7 @@ from speculative.show.console import exact, table
 
 UNIT = Fraction(1, 2**53)
 MOST_WAYS = 6
+LONGEST_NAME = 24  # that stands in one line of a narrow table
 
 
 class Reason(NamedTuple):
@@ -55,6 +56,14 @@ class Examined(NamedTuple):
     """Why it fails on the simplest instance it fails on."""
     code: str | None = None
     """Python source that shows it."""
+    drafts: str = ""
+    """What it was proved on."""
+    left_out: tuple[str, ...] = ()
+    """The instances of the battery that have too many drafts."""
+    both: bool = False
+    """Whether it was proved on chains and on trees, as two of these, because it looks at trees."""
+    hint: str = ""
+    """Other drafts to prove it on, where it fails on these."""
 
     @property
     def distance(self) -> Number:
@@ -77,21 +86,28 @@ class Examined(NamedTuple):
         return sum(float(proof.tokens_per_target_pass) for _, proof in self.proofs) / len(self.proofs)
 
 
-def proof_table(examined: Sequence[Examined], *, papers: bool = True) -> Table:
-    """Return the table of verdicts, with or without the papers they are published in."""
+def proof_table(examined: Sequence[Examined], *, drafts: bool = True) -> Table:
+    """Return the table of verdicts, with or without what was drafted; names are never cut."""
     with_floats = any(one.rounding is not None for one in examined)
     made = table("verifier", "verdict", "distance", "tokens/pass", *["in float64"] * with_floats)
     made.columns[1].justify = "left"
-    made.columns[2].no_wrap = True
-    if papers:
-        made.add_column("published")
+    for column in made.columns:
+        column.overflow = "fold"
+    made.columns[0].no_wrap = max(len(short(one.name)) for one in examined) <= LONGEST_NAME
+    if drafts:
+        made.add_column("drafts")
     for one in examined:
         found, style = verdict(one)
         distance = exact(one.distance) if one.failures else in_units(one.distance)
         floats = ["" if one.rounding is None else in_units(one.rounding)] * with_floats
         tokens = f"{one.tokens_per_target_pass:.3f}"
         made.add_row(
-            short(one.name), Text(found, style), Text(distance, style), tokens, *floats, *[one.paper] * papers
+            short(one.name),
+            Text(found, style),
+            Text(distance, style),
+            tokens,
+            *floats,
+            *[one.drafts] * drafts,
         )
     return made
 
@@ -119,8 +135,9 @@ def failure_report(one: Examined) -> str:
     instance, proof = one.failures[0]
     worst = proof.worst
     assert worst is not None  # the distance is not 0
+    on = f" on {one.drafts}" if one.drafts else ""
     lines = [
-        f"{one.name} is not lossless: it fails on {len(one.failures)} of {len(one.proofs)} instances.",
+        f"{one.name} is not lossless{on}: it fails on {len(one.failures)} of {len(one.proofs)} instances.",
         f"The simplest is {instance.name!r}: the law of its first {proof.horizon} tokens is "
         f"{exact(proof.distance)} away from the target's.",
         f"Most over-produced: {worst.tokens}, with probability {exact(worst.probability)} where the target "
@@ -132,6 +149,7 @@ def failure_report(one: Examined) -> str:
         lines.append(f"Already {tokens} comes first with {exact(made)} where the target has {exact(wanted)}:")
         lines += [f"  {exact(share):>20}  {way}" for way, share in ways[:MOST_WAYS]]
         lines += [f"  and {len(ways) - MOST_WAYS} ways more"] * (len(ways) > MOST_WAYS)
+    lines += [f"{one.hint[0].upper()}{one.hint[1:]}."] if one.hint else []
     return "\n".join(lines)
 
 

@@ -29,6 +29,8 @@ class Listed(NamedTuple):
     tokens_per_target_pass: Number
     share: Number | None
     """Of the optimum, where there is one to compare with."""
+    drafted: str = ""
+    """What it is given here."""
 
 
 def verifier_table(listed: Sequence[Listed], *, papers: bool = True) -> Group:
@@ -47,9 +49,9 @@ def verifier_table(listed: Sequence[Listed], *, papers: bool = True) -> Group:
     return Group(made) if papers else Group(made, _papers(listed))
 
 
-def _group(one: Listed) -> tuple[bool, bool]:
-    """Lossless ones stand together, and among them those of chains."""
-    return one.lossless, one.chain
+def _group(one: Listed) -> tuple[bool, bool, str]:
+    """Lossless ones stand together, and among them those that are given the same kind of drafts."""
+    return one.lossless, one.chain, one.drafted
 
 
 def _lossless(one: Listed) -> Text:
