@@ -1,4 +1,6 @@
 import json
+import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,9 @@ from speculative.cli.drafting import (
     MOST_NODES,
     RATES,
     SCHEMES,
+    blaming_the_shape,
+    kind_of,
+    other_schemes,
     shape_of,
     takes_chains,
     takes_trees,
@@ -18,7 +23,7 @@ from speculative.cli.drafting import (
 from speculative.cli.expectation import ACCEPTANCE, BATCHES, LEVEL, acceptance, compare, interval, recorded
 from speculative.cli.generate import COST_OF_A_MODEL
 from speculative.decode import speculate, stream
-from speculative.draft import lookup, paths
+from speculative.draft import lookup, paths, tree
 from speculative.laws import law
 from speculative.metrics import statistics
 from speculative.verify import VERIFIERS
@@ -328,8 +333,8 @@ class TestTrees:
         result = run("generate", "--text", text, *options)
         if "pairs" in VERIFIERS[verifier].drafts:
             assert result.exit_code == 2
-            assert result.stderr.startswith("speculative generate: --paths 3: ")
-            assert f", and takes a {VERIFIERS[verifier].drafts}: draft with --tree 2,2:hub" in result.stderr
+            wanted = f"{verifier} takes a {VERIFIERS[verifier].drafts}: write --tree 2,2:hub"
+            assert result.stderr == f"speculative generate: --paths 3: {wanted}\n"
             assert result.stdout == ""
             return
         assert result.exit_code == 0, result.output
@@ -404,7 +409,7 @@ class TestTrees:
         shape = shape_of("recursive", 5, None, VERIFIERS["recursive"])
         assert shape.make_drafter.func is VERIFIERS["recursive"].make_drafter.func
         assert shape.make_drafter.keywords == {"num_paths": 5}
-        assert shape_of("spechub", 5, None, VERIFIERS["spechub"]).make_drafter.func is paths
+        assert shape_of("own", 5, None).make_drafter.func is paths
 
     def test_the_rates_are_those_of_one_choice(self):
         assert sum(RATES) < 1
@@ -507,6 +512,57 @@ def test_what_is_drafted_in_words(data, verifier, depth, drafts):
     found = data("--verifier", verifier, "--draft-tokens", depth, "--tokens", "9", "--seed", "1")
     assert found["drafts"] == drafts
     assert len(found["acceptance_by_position"]) <= int(depth)
+
+
+def test_kinds_of_drafts_that_no_option_names():
+    """A table may be given drafters and schemes of one's own."""
+
+    def of_mine(oracle):
+        return lookup(3)
+
+    def scheme_of_mine(row, drawn, count):
+        return row
+
+    assert str(kind_of(of_mine)) == "drafts of of_mine"
+    assert str(kind_of(partial(tree, branching=(2, 1)))) == "tree 2,1 drawn without replacement"
+    own = partial(tree, branching=(2,), scheme=scheme_of_mine)
+    assert str(kind_of(own)) == "tree 2 drawn by scheme_of_mine"
+    assert (
+        str(kind_of(shape_of("x", None, "sequoia:4").make_drafter))
+        == "tree sequoia:4 drawn without replacement"
+    )
+    assert other_schemes(shape_of("x", None, "sequoia:4")) == other_schemes(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "given", "said"),
+    [
+        (
+            "no: draft with draft.model, or use verify.token",
+            (None, None),
+            "no: draft with --drafter model, or use --verifier token",
+        ),
+        ("verify.x is at a loss", (None, "2"), "x is at a loss"),
+        (
+            "verify.x refuses: use verify.y",
+            (None, "2"),
+            "--tree 2: x refuses, and takes a tree: write --tree 2:independent",
+        ),
+        (
+            "verify.x refuses: use verify.y",
+            (3, None),
+            "--paths 3: x refuses, and takes a tree: use --verifier y",
+        ),
+    ],
+)
+def test_errors_of_the_library_name_options(message, given, said):
+    """A tree drawn without replacement, for a verifier whose own is drawn independently, as paths are."""
+    shape = shape_of("own", *given)
+    with (
+        pytest.raises(ValueError, match=f"^{re.escape(said)}$"),
+        blaming_the_shape(shape, VERIFIERS["recursive"]),
+    ):
+        raise ValueError(message)
 
 
 def test_how_passes_of_trees_are_counted(run, text):

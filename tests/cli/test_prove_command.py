@@ -451,11 +451,8 @@ class TestTrees:
     def test_a_verifier_that_wants_other_drafts(self, run):
         result = run("prove", "k_seq", "--tree", "2:top")
         assert result.exit_code == 2
-        assert result.stderr.startswith(
-            "speculative prove: --tree 2:top: k_seq was given 2 siblings that were not drawn independently, "
-            "and takes a tree of independent siblings: write --tree 2:independent\n"
-        )
-        assert result.stderr.count("\n") == 1
+        wanted = "k_seq takes a tree of independent siblings: write --tree 2:independent"
+        assert result.stderr == f"speculative prove: --tree 2:top: {wanted}\n"
 
     def test_too_many_paths_are_no_matter_of_the_shape(self, run):
         result = run("prove", "recursive", "--paths", "2", "--max-paths", "3")

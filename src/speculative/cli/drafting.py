@@ -167,9 +167,13 @@ def shape_of(name: str, paths: int | None, tree: str | None, entry: Verifier | N
         trees = ", ".join(name for name, entry in VERIFIERS.items() if takes_trees(entry))
         raise ValueError(f"{option}: {name} takes one path; verifiers for trees are {trees}")
     if paths is not None:
-        return Shape(option, _make_paths(entry, paths))
-    assert tree is not None  # one of the two is given
-    return _shape_of_tree(option, tree, entry)
+        shape = Shape(option, _make_paths(entry, paths))
+    else:
+        assert tree is not None  # one of the two is given
+        shape = _shape_of_tree(option, tree, entry)
+    if entry is not None and not _takes(entry, shape.make_drafter):
+        raise ValueError(f"{option}: {name} takes {_kind_taken(entry)}: {_instead(shape, entry)}")
+    return shape
 
 
 @contextmanager
@@ -183,15 +187,16 @@ def blaming_the_shape(shape: Shape | None, entry: Verifier, option: str = "--ver
     except (OwnCodeError, TooMuchError):
         raise
     except ValueError as error:
-        wrong, _, remedy = _spoken(str(error), option).rpartition(": ")
-        if not wrong:
-            raise ValueError(remedy) from None
-        if shape is None:
-            raise ValueError(f"{wrong}: {remedy}") from None
-        article = "a " if entry.drafts.startswith("tree") else ""
-        fitting = [other for other in _likely(shape, entry) if _takes(entry, other.make_drafter)]
-        remedy = f"write {fitting[0].option}" if fitting else remedy
-        raise ValueError(f"{shape.option}: {wrong}, and takes {article}{entry.drafts}: {remedy}") from None
+        message = _spoken(str(error), option)
+        wrong, _, remedy = message.rpartition(": ")
+        if shape is None or not wrong:
+            raise ValueError(message) from None
+        remedy = _instead(shape, entry) or remedy
+        raise ValueError(f"{shape.option}: {wrong}, and takes {_kind_taken(entry)}: {remedy}") from None
+
+
+def _kind_taken(entry: Verifier) -> str:
+    return f"{'a ' if entry.drafts.startswith('tree') else ''}{entry.drafts}"
 
 
 def _spoken(message: str, option: str) -> str:
@@ -207,23 +212,37 @@ def _spoken(message: str, option: str) -> str:
     return message
 
 
+def _instead(shape: Shape, entry: Verifier) -> str:
+    """Name an option that gives what the verifier takes; nothing where none of the likely ones does."""
+    fitting = (
+        f"write {other.option}" for other in _likely(shape, entry) if _takes(entry, other.make_drafter)
+    )
+    return next(fitting, "")
+
+
 def _likely(shape: Shape, entry: Verifier) -> Iterator[Shape]:
-    """Yield shapes that the verifier may take instead: the same tree drawn as its own is, paths."""
-    if shape.make_drafter.func is draft.tree:
-        spec, own = shape.option.partition(":")[0], _own_scheme(entry)
-        if own is not shape.make_drafter.keywords["scheme"]:
-            name = next(name for name, scheme in SCHEMES.items() if scheme is own)
-            make = partial(draft.tree, branching=shape.make_drafter.keywords["branching"], scheme=own)
-            yield Shape(f"{spec}:{name}", make)
-    if shape.make_drafter.func is not draft.paths:
+    """Yield shapes that the verifier may take instead: a tree drawn as its own is, paths."""
+    given, own = shape.make_drafter, _own_scheme(entry)
+    name = next((name for name, scheme in SCHEMES.items() if scheme is own), "")
+    if name and own is not given.keywords.get("scheme", draft.independent):
+        spec = shape.option.partition(":")[0] if given.func is draft.tree else "--tree 2,2"
+        widths = given.keywords.get("branching", (2, 2))
+        yield Shape(f"{spec}:{name}", partial(draft.tree, branching=widths, scheme=own))
+    if given.func is not draft.paths:
         yield TWO_PATHS
 
 
 def _takes(entry: Verifier, make_drafter: Callable[[Oracle], Drafter]) -> bool:
-    """Whether a verifier takes such drafts, as found by trying two levels of them."""
+    """Whether a verifier takes such drafts, as found by trying two levels of at most two siblings."""
+    given = getattr(make_drafter, "keywords", {})
+    fewer: dict[str, Any] = {}
+    if "branching" in given:
+        fewer["branching"] = [min(width, 2) for width in given["branching"]]
+    if "num_paths" in given:
+        fewer["num_paths"] = min(given["num_paths"], 2)
     options: dict[str, Any] = {"num_draft_tokens": 2, "verify": entry.function}
     try:
-        law(speculate, _COINS, make_drafter(_COINS), **options)
+        law(speculate, _COINS, partial(make_drafter, **fewer)(_COINS), **options)
     except ValueError:
         return False
     return True
