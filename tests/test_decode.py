@@ -299,6 +299,38 @@ def test_a_drafter_that_proposes_too_much_or_of_another_size_is_refused():
         law(speculate, TARGET, lambda *_: other, num_draft_tokens=1)
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([1, 0, 0, 0], r"is a list: give an array of shape \(V,\), np\.array\(row\) or rational\(row\)$"),
+        (np.ones((4, 4)), r"is an array of shape \(4, 4\): give an array of shape \(V,\)"),
+        (np.array([0.9, 0, 0, 0]), r"sums to 0\.9, not to 1: divide it by its sum where it is made$"),
+        (np.array([1.5, -0.5, 0, 0]), r"has the negative -0\.5 for token 1: give probabilities, not logits$"),
+        (np.array([1, np.nan, 0, 0]), r"has nan for token 1: give finite probabilities$"),
+    ],
+    ids=["list", "matrix", "sum", "negative", "nan"],
+)
+def test_a_row_that_is_no_law_is_refused_with_its_context(row, message):
+    """Each row has its token, so that the draft itself says nothing; the second row of a chain and the row
+    below node 1 of a tree stand after the context (2,) and the draft 3."""
+    sure = point_mass(3, 4)
+    draft = object.__new__(Draft)  # as engines hand it on: nothing is checked where it is made
+    object.__setattr__(draft, "tokens", (3, 0))
+    object.__setattr__(draft, "probs", (sure, row))
+    draws = {0: Siblings((1,), (3,), sure, independent), 1: Siblings((2,), (0,), row, independent)}
+    tree = DraftTree((3, 0), (0, 1), draws, sampled=True)
+    for proposed in (draft, tree):
+        with pytest.raises(ValueError, match=r"^the drafter's row at context \(2, 3\) " + message):
+            sample(speculate, UNIFORM, lambda *_, proposed=proposed: proposed, (2,), num_draft_tokens=2)
+
+
+def test_a_row_that_can_be_written_to_is_a_row_all_the_same():
+    """The second token is certain and the first always a draft of half its law: 1/4 over 1/2, 0 or 1."""
+    draft = Draft((0, 1), (np.array([0.5, 0.5, 0, 0]), np.array([0, 1, 0, 0])))
+    made = law(speculate, UNIFORM, lambda *_: draft, num_draft_tokens=2)
+    assert made.map(lambda one: one.accepted) == {0: 0.5, 1: 0.375, 2: 0.125}
+
+
 def test_an_oracle_in_the_place_of_a_drafter_is_refused():
     with pytest.raises(ValueError, match=r"draft\.model\(oracle\)"):
         law(speculate, TARGET, DRAFT, num_draft_tokens=1)
@@ -386,9 +418,19 @@ def test_a_context_may_be_any_sequence_of_tokens(context):
         Verdict(([0],), 0),
         Verdict((0.9,), 0),
         Verdict(None, 0),
+        Verdict({0}, 0),
+        Verdict((False,), 0),
         ("0",),
         (0.9,),
         (4,),
+        {1},
+        {1: 1},
+        range(1, 2),
+        (True,),
+        (np.True_,),
+        np.array([True]),
+        np.array([1.0]),
+        np.array([[1]]),
     ],
     ids=repr,
 )
@@ -396,6 +438,18 @@ def test_a_verdict_that_does_not_fit_the_draft_is_refused(verdict):
     always = Draft((0,), (rational(["1", 0, 0, 0]),))
     with pytest.raises(ValueError, match=r"the verifier (returned|emitted)"):
         law(speculate, TARGET, lambda *_: always, num_draft_tokens=1, verify=lambda *_: verdict)
+
+
+@pytest.mark.parametrize(
+    "emitted",
+    [(0, 1), [0, 1], np.array([0, 1]), np.array([0, 1], dtype=np.uint8), [np.int64(0), 1]],
+    ids=repr,
+)
+def test_tokens_may_come_as_a_tuple_a_list_or_an_array(emitted):
+    always = Draft((0,), (point_mass(0, 4),))
+    [one] = law(speculate, UNIFORM, lambda *_: always, num_draft_tokens=1, verify=lambda *_: emitted)
+    assert (one.tokens, one.accepted) == ((0, 1), 1)
+    assert set(map(type, one.tokens)) == {int}
 
 
 def test_of_plain_tokens_the_leading_drafts_count_as_accepted_and_probabilities_follow_the_tokens():

@@ -5,7 +5,9 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
-from speculative.distribution import Context
+import numpy as np
+
+from speculative.distribution import Context, check_row, describe_context
 from speculative.draft.proposal import Draft, DraftTree
 from speculative.oracle import Oracle, check_vocabulary
 from speculative.verify.verdict import Verdict
@@ -27,28 +29,53 @@ def check_target(target: Any) -> None:
         raise ValueError(f"the target is {_kind(target)}: make an oracle, from_probs(function, vocab_size)")
 
 
-def check_draft(draft: Any, num_draft_tokens: int, vocab_size: int) -> None:
-    """Raise where a proposal is no draft, is too long, or has rows of another vocabulary."""
+def check_draft(draft: Any, num_draft_tokens: int, vocab_size: int, context: Context) -> None:
+    """Raise where a proposal is no draft, is too long, or has rows that are no laws over the vocabulary.
+
+    Of a read-only array only the shape is looked at: oracles hand out such rows, checked.
+    """
     if not isinstance(draft, Draft | DraftTree):
         raise ValueError(f"the drafter returned {_kind(draft)}: return a Draft(tokens, probs)")
     if draft.depth > num_draft_tokens:
         raise ValueError(f"the drafter proposed {draft.depth} tokens where {num_draft_tokens} were asked for")
-    for row in draft.rows:
+    nodes = range(len(draft)) if isinstance(draft, Draft) else draft.draws
+    for node, row in zip(nodes, draft.rows, strict=True):
+        if not isinstance(row, np.ndarray) or row.ndim != 1:
+            kind = f"an array of shape {row.shape}" if isinstance(row, np.ndarray) else _kind(row)
+            raise ValueError(
+                f"the drafter's row {_after(draft, node, context)} is {kind}: give an array of shape (V,), "
+                "np.array(row) or rational(row)"
+            )
         if len(row) != vocab_size:
             raise ValueError(
                 f"the drafter's rows have {len(row)} tokens, the target's {vocab_size}: share a vocabulary"
             )
+        if row.flags.writeable:
+            try:
+                check_row(row, (), vocab_size)
+            except ValueError as error:
+                fault = str(error).removeprefix("the row at context ()")
+                raise ValueError(f"the drafter's row {_after(draft, node, context)}{fault}") from None
+
+
+def _after(draft: Draft | DraftTree, node: int, context: Context) -> str:
+    """Return where a node's row stands, as errors name it."""
+    tokens = draft.tokens[:node] if isinstance(draft, Draft) else _path(draft, node)
+    return f"at context {describe_context((*context, *tokens))}"
+
+
+def _path(tree: DraftTree, node: int) -> Context:
+    return (*_path(tree, tree.parents[node - 1]), tree.tokens[node - 1]) if node else ()
 
 
 def as_verdict(returned: Any, draft: Draft | DraftTree, vocab_size: int) -> Verdict:
     """Return what a verifier returned as a Verdict; of plain tokens, the leading drafts count as accepted."""
     plain = not isinstance(returned, Verdict)
-    try:
-        tokens = tuple(map(index, returned if plain else returned.tokens))
-    except TypeError:
+    tokens = _as_tokens(returned if plain else returned.tokens)
+    if tokens is None:
         raise ValueError(
             f"the verifier returned {returned!r}: return a Verdict or the tokens it emits, for example (3, 1)"
-        ) from None
+        )
     if not 1 <= len(tokens) <= draft.depth + 1:
         raise ValueError(
             f"the verifier emitted {len(tokens)} tokens for {draft.depth} drafts: emit 1 to {draft.depth + 1}"
@@ -63,6 +90,18 @@ def as_verdict(returned: Any, draft: Draft | DraftTree, vocab_size: int) -> Verd
             "that `tokens` begins with, and one more token follows them"
         )
     return Verdict(tokens, leading, () if plain else returned.carried)
+
+
+def _as_tokens(returned: Any) -> Context | None:
+    """Return a tuple, list or 1-d array of whole numbers as a tuple of ints; None for anything else."""
+    if isinstance(returned, np.ndarray):
+        return tuple(returned.tolist()) if returned.ndim == 1 and returned.dtype.kind in "iu" else None
+    if not isinstance(returned, tuple | list) or any(isinstance(token, bool) for token in returned):
+        return None
+    try:
+        return tuple(map(index, returned))
+    except TypeError:
+        return None
 
 
 def nodes_along(draft: Draft | DraftTree, tokens: Context) -> list[int]:

@@ -124,7 +124,7 @@ def speculate(
     check_parts(target, drafter, verify)
     context, num_draft_tokens = target.tokens(context), count("num_draft_tokens", num_draft_tokens, 0)
     draft = drafter(chance, context, num_draft_tokens) if num_draft_tokens else NO_DRAFT
-    check_draft(draft, num_draft_tokens, target.vocab_size)
+    check_draft(draft, num_draft_tokens, target.vocab_size, context)
     target_probs = _score(target, context, draft)
     returned = verify(chance, draft, target_probs, **({"carried": carried} if carried else {}))
     verdict = as_verdict(returned, draft, target.vocab_size)

@@ -117,7 +117,7 @@ def _paths(
 ) -> Paths:
     """Draft, and return the nodes that the target can reach."""
     draft = drafter(chance, context, num_draft_tokens) if num_draft_tokens else NO_DRAFT
-    check_draft(draft, num_draft_tokens, target.vocab_size)
+    check_draft(draft, num_draft_tokens, target.vocab_size, context)
     return frozenset(_reached(draft, 0, target, context, ())) - {()}
 
 
