@@ -114,6 +114,48 @@ def test_in_floats_they_agree_too(scheme, step):
         )
 
 
+@pytest.mark.parametrize("formula", [step_program, subset_formula, prefix_formula])
+@pytest.mark.parametrize(
+    ("row", "count", "target", "message"),
+    [
+        (DRAFT, 2, rational(["1/2", "1/2"]), r"row has 3 tokens and target 2: give both one vocabulary"),
+        (
+            [0.2, 0.3, 0.5],
+            2,
+            TARGET,
+            r"row is \[0\.2, 0\.3, 0\.5\]: give an array of one probability a token",
+        ),
+        (DRAFT, 2, np.ones((3, 1)), r"target is of shape \(3, 1\): give an array"),
+        (DRAFT * Fraction(9, 10), 2, TARGET, r"row sums to 9/10, not to 1: give the law that siblings are"),
+        (DRAFT.astype(float) + 1e-8, 2, TARGET, r"row sums to 1\.00000003, not to 1"),
+        (
+            np.array([1.5, -0.5, 0]),
+            2,
+            TARGET,
+            r"row has -0\.5 for token 1: give probabilities, none negative",
+        ),
+        (DRAFT, 2, np.array([0.5, 0.5, np.nan]), r"target has nan for token 2: give probabilities"),
+        (DRAFT, 2, rational(["1/2", "-1/4", "3/4"]), r"target has -1/4 for token 1: give probabilities"),
+        (DRAFT, 2, np.array([0.5, 0.5, np.inf]), r"target sums to inf, more than 1: give a law or a part"),
+        (DRAFT, 2, TARGET * Fraction(1001, 1000), r"target sums to 1001/1000, more than 1"),
+        (DRAFT, 0, TARGET, r"count = 0 is too small: give an int of at least 1"),
+        (DRAFT, 1.5, TARGET, r"count = 1\.5 is not a whole number"),
+    ],
+)
+def test_what_is_no_step_is_refused(formula, row, count, target, message):
+    with pytest.raises(ValueError, match="^" + message):
+        formula(independent, row, count, target)
+
+
+def test_subsets_of_a_large_vocabulary_are_refused_at_once():
+    row = rational(["1/21"] * 21)
+    with pytest.raises(
+        ValueError, match=r"^subset_formula goes through 2\^21 sets of 21 tokens: use prefix_for"
+    ):
+        subset_formula(independent, row, 1, row)
+    assert prefix_formula(independent, row, 1, row) == 1
+
+
 def test_prefixes_of_another_order_are_not_enough():
     """Of two siblings that come as (0, 1) or as (2, 3), half the time each, the set {0, 1} with q = 3/10
     gives 3/10 + 1 - 1/2 = 4/5. By rising q / p it is no prefix: the order is 0, 2, 1, 3, and the least is

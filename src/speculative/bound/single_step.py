@@ -10,12 +10,18 @@ from collections.abc import Iterator
 from itertools import accumulate, combinations
 from typing import NamedTuple
 
+import numpy as np
+
+from speculative import _numbers
 from speculative.bound.program import Constraint, maximise
 from speculative.chance import Number
-from speculative.distribution import Row
+from speculative.distribution import SUM_TOLERANCE, Row
 from speculative.draft.siblings import Scheme, independent
 from speculative.verify.flow import Group
 from speculative.verify.transport_program import sets_of_siblings
+
+MAX_VOCABULARY = 20
+"""Beyond this `subset_formula` refuses: it goes through a million sets and more."""
 
 
 class StepProgram(NamedTuple):
@@ -56,8 +62,9 @@ def step_program(scheme: Scheme, row: Row, count: int, target: Row) -> StepProgr
     Raises
     ------
     ValueError
-        Where siblings can be drawn in too many ways.
+        Where siblings can be drawn in too many ways, and for rows and counts that are none.
     """
+    count = _checked(row, count, target)
     supplies = sets_of_siblings(scheme, row, count)
     given: list[Constraint] = [({(group, i): 1 for i in group}, mass) for group, mass in supplies.items()]
     taken: list[Constraint] = [
@@ -79,13 +86,24 @@ def subset_formula(scheme: Scheme, row: Row, count: int, target: Row) -> Number:
     Parameters
     ----------
     scheme, row, count, target
-        As for `step_program`. V up to about 15: there are 2^V sets.
+        As for `step_program`. V up to `MAX_VOCABULARY`: there are 2^V sets.
 
     Returns
     -------
     Fraction or float
         Exact where the rows are.
+
+    Raises
+    ------
+    ValueError
+        As `step_program` does, and for a larger vocabulary.
     """
+    count = _checked(row, count, target)
+    if len(row) > MAX_VOCABULARY:
+        raise ValueError(
+            f"subset_formula goes through 2^{len(row)} sets of {len(row)} tokens: use prefix_formula or "
+            f"step_program, or at most {MAX_VOCABULARY} tokens"
+        )
     supplies = sets_of_siblings(scheme, row, count)
     return min(
         sum(target[list(kept)]) + 1 - sum(mass for group, mass in supplies.items() if kept.issuperset(group))
@@ -114,12 +132,18 @@ def prefix_formula(scheme: Scheme, row: Row, count: int, target: Row) -> Number:
     Fraction or float
         Exact where the rows are.
 
+    Raises
+    ------
+    ValueError
+        As `step_program` does; independent draws are never too many.
+
     Notes
     -----
     That prefixes are enough is known for independent draws and for draws without replacement (Hu et al.
     2025), and plain for `top_and_one` and `hub`, where one token beside the certain ones is drawn; the tests
     compare it with `subset_formula`. For a scheme of your own it is an upper bound.
     """
+    count = _checked(row, count, target)
     if scheme is independent:
         order = _rising(row, target, certain=())
         inside = [drafted**count for drafted in accumulate(row[order], initial=0)]
@@ -145,3 +169,24 @@ def _rising(row: Row, target: Row, certain: frozenset[int] | tuple[()]) -> list[
         return token not in certain, not drafted, target[token] / row[token] if drafted else 0
 
     return sorted(range(len(row)), key=key)
+
+
+def _checked(row: Row, count: int, target: Row) -> int:
+    """Return `count` as an int; raise where it is none, `row` no law, or `target` no weights beside it."""
+    for name, weights in (("row", row), ("target", target)):
+        if not isinstance(weights, np.ndarray) or weights.ndim != 1:
+            kind = f"of shape {weights.shape}" if isinstance(weights, np.ndarray) else f"{weights!r}"
+            raise ValueError(f"{name} is {kind}: give an array of one probability a token, shape (V,)")
+        fit = np.asarray(weights >= 0, dtype=bool)  # not so for NaN
+        if not fit.all():
+            token = int(np.argmin(fit))
+            raise ValueError(
+                f"{name} has {weights[token]} for token {token}: give probabilities, none negative"
+            )
+    if len(row) != len(target):
+        raise ValueError(f"row has {len(row)} tokens and target {len(target)}: give both one vocabulary")
+    if abs(row.sum() - 1) > SUM_TOLERANCE.get(row.dtype, 0):
+        raise ValueError(f"row sums to {row.sum()}, not to 1: give the law that siblings are drawn from")
+    if target.sum() - 1 > SUM_TOLERANCE.get(target.dtype, 0):
+        raise ValueError(f"target sums to {target.sum()}, more than 1: give a law or a part of one")
+    return _numbers.count("count", count)
