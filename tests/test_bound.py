@@ -31,6 +31,7 @@ from speculative.draft import (
     without_replacement,
 )
 from speculative.laws import law
+from speculative.replay import PathTooLongError
 from speculative.testing import near_rows, pairs, rows
 from speculative.verify import Verdict
 
@@ -394,6 +395,33 @@ def test_a_program_that_is_too_large_is_refused():
     with pytest.raises(ValueError, match=message):
         share(verify.token, target, drafter, num_draft_tokens=2, max_variables=69)
     assert whole(target, drafter, num_draft_tokens=2, max_variables=70).variables == 70
+
+
+def test_drafts_that_are_too_many_are_refused_before_all_are_made():
+    """Five tokens of three are drafted in 243 ways: 242 are allowed for 121 variables."""
+    made = []
+
+    def drafter(chance, context, num_draft_tokens):
+        made.append(context)
+        return model(table(DRAFT))(chance, context, num_draft_tokens)
+
+    message = (
+        r"^drafts come in more than 242 ways, too many for 121 variables: take fewer draft tokens, paths"
+    )
+    with pytest.raises(ValueError, match=message):
+        whole(table(TARGET), drafter, num_draft_tokens=5, max_variables=121)
+    assert 242 <= len(made) <= 243
+    with pytest.raises(ValueError, match=r"^drafts come in more than 60000 ways"):
+        whole(table(TARGET), paths(table(DRAFT), 5), num_draft_tokens=4)
+
+
+def test_a_drafter_without_an_end_is_told_so():
+    def endless(chance, context, num_draft_tokens):
+        while True:
+            chance.flip(Fraction(1, 2))
+
+    with pytest.raises(PathTooLongError, match="bound the program's loops"):
+        whole(table(TARGET), endless, num_draft_tokens=1)
 
 
 def test_parts_are_checked():

@@ -77,6 +77,24 @@ def test_a_verifier_of_chains_says_that_it_cannot_take_a_tree():
 # What is refused
 
 
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        (rational(["1/2", "1/2"]), r"has a law of shape \(2,\): let its scheme return an array like its row"),
+        (np.ones((4, 1)), r"has a law of shape \(4, 1\): let its scheme"),
+        (
+            [1, 0, 0, 0],
+            r"has a law \[1, 0, 0, 0\]: let its scheme return an array like its row, shape \(V,\)$",
+        ),
+        (1, r"has a law 1: let its scheme"),
+    ],
+)
+def test_a_scheme_that_returns_no_row_is_refused(law, message):
+    draws = {0: siblings(scheme=lambda *_: law)}
+    with pytest.raises(ValueError, match="^drafted token 0, draw 0 below node 0, " + message):
+        DraftTree((0,), (0,), draws)
+
+
 def siblings(nodes=(1,), tokens=(0,), row=ROW, scheme=independent):
     return Siblings(nodes, tokens, row, scheme)
 

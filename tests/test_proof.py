@@ -260,7 +260,7 @@ def test_what_is_carried_for_ever_ends_at_the_horizon():
     """A verifier of nonsense: it carries on and on; the proof ends, and says what came out."""
 
     def endless(chance, draft, target_probs, carried=()):
-        return Verdict((chance.pick(target_probs[0]),), 0, (Carried(1, Fraction(1)),))
+        return Verdict((chance.pick(target_probs[0]),), 0, (Carried(1, Fraction(1), Fraction(1)),))
 
     proof = prove(endless, **CARRYING, num_draft_tokens=1, rounds=2)
     assert proof.lossless

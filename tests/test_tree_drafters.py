@@ -112,7 +112,6 @@ def random_oracle(vocab_size, seed=0):
         (tree(random_oracle(50), (2, 2, 2), scheme=hub), (2, 4, 8)),
         (tree(random_oracle(50), (3, 2)), (3, 6)),
         (tree(random_oracle(50), (3, 2, 2, 2)), (3, 6, 12)),
-        (tree(random_oracle(50), ()), ()),
     ],
 )
 def test_so_many_siblings_at_each_depth(drafter, sizes):
@@ -592,10 +591,12 @@ def test_it_is_made_of_an_oracle(name):
         (lambda: paths(SMALL, 0), r"num_paths = 0 is too small"),
         (lambda: paths(SMALL, 2, trunk=-1), r"trunk = -1 is too small: give an int of at least 0"),
         (lambda: tree(SMALL, 2), r"branching = 2: give the number of siblings by depth, such as \(3, 2, 1\)"),
+        (lambda: tree(SMALL, ()), r"branching = \(\): give the number of siblings by depth"),
         (lambda: tree(SMALL, "21"), r"branching = '21': give the number"),
         (lambda: tree(SMALL, (2, 0)), r"branching\[1\] = 0 is too small"),
         (lambda: tree(SMALL, (2,), scheme="top"), r"scheme = 'top': give a function"),
         (lambda: sequoia(SMALL, RATES, 0), r"num_nodes = 0 is too small"),
+        (lambda: sequoia(SMALL, [], 4), r"rates are empty, .*: give one for each sibling, \(0\.7, 0\.2\)$"),
         (lambda: sequoia(SMALL, (0.9, 0.8), 4), r"rates sum to 1\.7, more than 1: give the probability"),
         (lambda: sequoia_shape((0.6, 0.4 + 1e-8), 4), r"rates sum to 1, more than 1"),
         (lambda: sequoia_shape((Fraction(1), Fraction(1, 10**12)), 4), r"more than 1"),

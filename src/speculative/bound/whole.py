@@ -19,10 +19,15 @@ from speculative.distribution import Context
 from speculative.draft.proposal import NO_DRAFT, Draft, DraftTree
 from speculative.laws import law
 from speculative.oracle import Oracle, cached
-from speculative.replay import Progress
+from speculative.replay import PathTooLongError, Progress, TooManyPathsError
 
 MAX_VARIABLES = 30_000
 """Beyond this a program is refused unless told otherwise: HiGHS takes a minute and more."""
+
+PATHS_PER_VARIABLE = 2
+"""How many ways to draft are gone through for each variable allowed; the same draft may come in several."""
+
+REMEDY = "take fewer draft tokens, paths or tokens of vocabulary, or raise max_variables"
 
 Paths = frozenset[Context]
 """A draft as the tokens that lead to each of its nodes, the root left out."""
@@ -68,7 +73,7 @@ def whole(
     num_draft_tokens : int
         Drafts on each path, k.
     max_variables : int
-        Refuse a larger program.
+        Refuse a larger program, and more than `PATHS_PER_VARIABLE` ways to draft for each variable.
     progress : callable, optional
         As for `law`, for the enumeration of drafts.
 
@@ -80,7 +85,7 @@ def whole(
     Raises
     ------
     ValueError
-        For a program of more than `max_variables` variables.
+        For a program of more than `max_variables` variables, or as soon as there are too many ways to draft.
 
     Notes
     -----
@@ -96,13 +101,22 @@ def whole(
     num_draft_tokens = count("num_draft_tokens", num_draft_tokens, 0)
     check_parts(target, drafter, verify=callable)  # of a verifier there is nothing to check
     target, context = cached(target), target.tokens(context)
-    drafts = law(_paths, target, drafter, context, num_draft_tokens, progress=progress)
+    max_paths = PATHS_PER_VARIABLE * max_variables
+    try:
+        drafts = law(
+            _paths, target, drafter, context, num_draft_tokens, max_paths=max_paths, progress=progress
+        )
+    except PathTooLongError:
+        raise
+    except TooManyPathsError:
+        raise ValueError(
+            f"drafts come in more than {max_paths} ways, too many for {max_variables} variables: {REMEDY}"
+        ) from None
     nodes = frozenset({()}).union(*drafts)
     size = sum(map(len, drafts)) + len(nodes) * (target.vocab_size + 1)
     if size > max_variables:
         raise ValueError(
-            f"the program has {size} variables for {len(drafts)} drafts, more than {max_variables}: take "
-            "fewer draft tokens, paths or tokens of vocabulary, or raise max_variables"
+            f"the program has {size} variables for {len(drafts)} drafts, more than {max_variables}: {REMEDY}"
         )
     gains = {(draft, node): len(node) for draft in drafts for node in draft}
     chosen: list[Constraint] = [

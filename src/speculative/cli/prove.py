@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import typer
@@ -184,12 +185,12 @@ def drafts_in(make_drafter: Callable[[Oracle], Drafter], instances: Sequence[Ins
     """Say what is drafted on these instances: chains of up to 5 drafts; 2 independent paths of up to 3."""
     kind, deepest = kind_of(make_drafter), max(one.num_draft_tokens for one in instances)
     if kind.depth is not None:
-        return str(kind)
+        return str(kind) if deepest >= kind.depth else f"{kind}, no draft deeper than {deepest}"
     return f"{kind} of up to {deepest} draft{'s' * (deepest != 1)}"
 
 
 def ways_to_draft(instance: Instance, make_drafter: Callable[[Oracle], Drafter]) -> int:
-    """Return about how many drafts there are: as many as if any token could come at each draw of one.
+    """Return about how many drafts there are: as many as if all were drawn like one of them.
 
     Chains count as one: all of the battery can be gone through.
     """
@@ -197,7 +198,7 @@ def ways_to_draft(instance: Instance, make_drafter: Callable[[Oracle], Drafter])
         return 1
     draft = sample(make_drafter(instance.draft), (), instance.num_draft_tokens, rng=0)
     draws = (draft.siblings(node) for node in range(len(draft) + 1))
-    return int(instance.target.vocab_size ** sum(len(one.tokens) for one in draws if one is not None))
+    return prod(int((law > 0).sum()) for one in draws if one is not None for law in one.laws())
 
 
 def examine(one: Subject, max_paths: int, advance: Advance) -> Examined:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from speculative.chance import Chance
 from speculative.distribution import Context, Row
 from speculative.draft.siblings import Siblings, independent
@@ -171,6 +173,11 @@ def _check_laws(parent: int, siblings: Siblings) -> None:
         name = f"drafted token {token}, draw {i} below node {parent},"
         if row is None:
             raise ValueError(f"{name} comes after the last: its scheme has nothing left to draw")
+        if not isinstance(row, np.ndarray) or row.shape != siblings.row.shape:
+            kind = f"of shape {row.shape}" if isinstance(row, np.ndarray) else f"{row!r}"
+            raise ValueError(
+                f"{name} has a law {kind}: let its scheme return an array like its row, shape (V,)"
+            )
         _check_token(name, token, row)
 
 

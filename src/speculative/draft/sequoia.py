@@ -38,7 +38,7 @@ def sequoia(oracle: Oracle, rates: Sequence[Number], num_nodes: int) -> Drafter:
     Raises
     ------
     ValueError
-        As `sequoia_shape` does, and for anything but an oracle.
+        As `sequoia_shape` does, for no rates at all, and for anything but an oracle.
 
     Notes
     -----
@@ -48,6 +48,8 @@ def sequoia(oracle: Oracle, rates: Sequence[Number], num_nodes: int) -> Drafter:
     """
     check_oracle("sequoia", oracle)
     rates, num_nodes = check_rates(rates), count("num_nodes", num_nodes)
+    if not rates:
+        raise ValueError("rates are empty, so that nothing is drafted: give one for each sibling, (0.7, 0.2)")
     propose = partial(_sequoia, oracle, (num_nodes, *rates))
     return Drafter(propose, oracle.vocab_size, oracle.vocabulary)
 

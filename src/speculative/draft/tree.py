@@ -41,7 +41,8 @@ def tree(oracle: Oracle, branching: Sequence[int], *, scheme: Scheme = without_r
     Raises
     ------
     ValueError
-        For numbers that are no counts, a scheme that is no function, and for anything but an oracle.
+        For numbers that are no counts or none at all, a scheme that is no function, and for anything but an
+        oracle.
 
     Notes
     -----
@@ -51,7 +52,7 @@ def tree(oracle: Oracle, branching: Sequence[int], *, scheme: Scheme = without_r
     drawn once.
     """
     check_oracle("tree", oracle)
-    if not isinstance(branching, Sequence) or isinstance(branching, str):
+    if not isinstance(branching, Sequence) or isinstance(branching, str) or not len(branching):
         raise ValueError(
             f"branching = {branching!r}: give the number of siblings by depth, such as (3, 2, 1)"
         )

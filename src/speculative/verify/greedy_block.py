@@ -52,23 +52,31 @@ def greedy_block(
             f"greedy_block carries {carried[-1].positions} positions and was given {len(draft)} drafts: "
             "draft as many, from the same model"
         )
-    changes, ratios = carried, [1]  # ratios: [k+1], of the joint laws of the beginnings
+    changes, shares = carried, [(1, 1)]  # shares: [k+1], the joint laws of the beginnings, see `_joint`
     layers = []  # [k], the changes at each position and the rows that they make of the target's
     for i, (drafted, draft_row) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
         layers.append((changes, _changed(changes, target_probs[i], draft_row)))
-        ratios.append(ratios[i] * layers[i][1][-1][drafted] / draft_row[drafted])
+        shares.append(_joint(shares[i], layers[i][1][-1][drafted], draft_row[drafted]))
         changes = _after(drafted, changes, layers[i][1], draft_row)
-    if chance.flip(min(1, ratios[-1])):
+    whole, drafted_whole = shares[-1]
+    if chance.flip(whole / drafted_whole if whole < drafted_whole else 1):
         return Verdict((*draft.tokens, chance.pick(target_probs[len(draft)])), accepted=len(draft))
     accepted = next(
         i
         for i in range(len(draft) - 1, -1, -1)
-        if i == 0 or chance.flip(_acceptance(ratios[i] * layers[i][1][-1], draft.probs[i]))
+        if i == 0 or chance.flip(_acceptance(shares[i][0] * layers[i][1][-1], shares[i][1] * draft.probs[i]))
     )
-    (changes, rows), draft_row, ratio = layers[accepted], draft.probs[accepted], ratios[accepted]
-    drawn = chance.pick(residual(ratio * rows[-1], draft_row))
-    opened = (*changes, Carried(len(draft) - accepted, ratio))
+    (changes, rows), draft_row, share = layers[accepted], draft.probs[accepted], shares[accepted]
+    drawn = chance.pick(residual(share[0] * rows[-1], share[1] * draft_row))
+    opened = (*changes, Carried(len(draft) - accepted, *share))
     return Verdict((*draft.tokens[:accepted], drawn), accepted, _after(drawn, opened, rows, draft_row))
+
+
+def _joint(share: tuple[Number, Number], target: Number, draft: Number) -> tuple[Number, Number]:
+    """Return the joint probabilities by target and by draft one token on, the larger of them 1."""
+    target, draft = share[0] * target, share[1] * draft
+    largest = max(target, draft)
+    return (target / largest, draft / largest) if largest else (0, 1)  # what underflows in both: not wanted
 
 
 def _acceptance(target: Row, draft: Row) -> Number:
@@ -81,7 +89,7 @@ def _changed(changes: Sequence[Carried], target_row: Row, draft_row: Row) -> lis
     """Return the target's row and what each change in turn makes of it, (len(changes) + 1, V)."""
     rows = [target_row]
     for change in changes:
-        left = excess(change.ratio * rows[-1], draft_row)
+        left = excess(change.target * rows[-1], change.draft * draft_row)
         rows.append(normalised(left) if left.any() else rows[-1])  # without mass: nothing leads here
     return rows
 
@@ -93,7 +101,7 @@ def _after(
     if not draft_row[token]:
         return ()
     return tuple(
-        Carried(change.positions - 1, change.ratio * row[token] / draft_row[token])
+        Carried(change.positions - 1, *_joint((change.target, change.draft), row[token], draft_row[token]))
         for change, row in zip(changes, rows, strict=False)  # the last row is the base of no change yet
         if change.positions > 1
     )

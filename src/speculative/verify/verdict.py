@@ -14,12 +14,14 @@ class Carried(NamedTuple):
     ----------
     positions : int
         How many of the next tokens it holds for.
-    ratio : number
-        The target's joint probability of what was emitted under the change, divided by the draft's.
+    target, draft : number
+        The joint probabilities of what was emitted under the change, by the target and by the draft, divided
+        by the larger of them: nothing overflows.
     """
 
     positions: int
-    ratio: Number
+    target: Number
+    draft: Number
 
 
 class Verdict(NamedTuple):
