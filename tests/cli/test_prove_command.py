@@ -612,8 +612,9 @@ def test_names_and_drafts_in_a_narrow_terminal(run, monkeypatch, columns):
     header = " ".join(rows[1])
     assert [row[0] for row in rows if len(row) > 3 and row[1] in {"lossless", "lossy"}] == list(names)
     assert header == "verifier verdict distance tokens/pass in float64" + " drafts" * (columns > 100)
-    assert "on tree 2,2 in pairs with the most probable token (spechub): " in " ".join(
-        shown.split()
+    assert (
+        "on tree 2,2 in pairs with the most probable token, no draft deeper than 1 (spechub): 3"
+        in " ".join(shown.split())
     )
 
 
