@@ -6,7 +6,8 @@ the draft too. For one path its optimum is block verification's (Thomas and Pal 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,15 +18,12 @@ from speculative.chance import Chance, Number
 from speculative.decode import Propose
 from speculative.distribution import Context
 from speculative.draft.proposal import NO_DRAFT, Draft, DraftTree
-from speculative.laws import law
+from speculative.laws import Law, law
 from speculative.oracle import Oracle, cached
 from speculative.replay import PathTooLongError, Progress, TooManyPathsError
 
 MAX_VARIABLES = 30_000
 """Beyond this a program is refused unless told otherwise: HiGHS takes a minute and more."""
-
-PATHS_PER_VARIABLE = 2
-"""How many ways to draft are gone through for each variable allowed; the same draft may come in several."""
 
 REMEDY = "take fewer draft tokens, paths or tokens of vocabulary, or raise max_variables"
 
@@ -73,7 +71,7 @@ def whole(
     num_draft_tokens : int
         Drafts on each path, k.
     max_variables : int
-        Refuse a larger program, and more than `PATHS_PER_VARIABLE` ways to draft for each variable.
+        Refuse a larger program, and more ways to draft than this; a draft may come in several.
     progress : callable, optional
         As for `law`, for the enumeration of drafts.
 
@@ -101,17 +99,11 @@ def whole(
     num_draft_tokens = count("num_draft_tokens", num_draft_tokens, 0)
     check_parts(target, drafter, verify=callable)  # of a verifier there is nothing to check
     target, context = cached(target), target.tokens(context)
-    max_paths = PATHS_PER_VARIABLE * max_variables
-    try:
-        drafts = law(
-            _paths, target, drafter, context, num_draft_tokens, max_paths=max_paths, progress=progress
-        )
-    except PathTooLongError:
-        raise
-    except TooManyPathsError:
-        raise ValueError(
-            f"drafts come in more than {max_paths} ways, too many for {max_variables} variables: {REMEDY}"
-        ) from None
+    drafts = _drafts(
+        partial(_paths, target=target, drafter=drafter, context=context, num_draft_tokens=num_draft_tokens),
+        max_variables,
+        progress,
+    )
     nodes = frozenset({()}).union(*drafts)
     size = sum(map(len, drafts)) + len(nodes) * (target.vocab_size + 1)
     if size > max_variables:
@@ -124,6 +116,29 @@ def whole(
     ]
     lossless = [row for node in nodes for row in _lossless(target, context, node, nodes, drafts)]
     return Optimum(maximise(gains, at_most=chosen, equal=lossless)[0], len(drafts), size)
+
+
+def _drafts(draw: Callable[[Chance], Paths], max_variables: int, progress: Progress | None) -> Law:
+    """Return the law of the draft; refuse as soon as it is seen that the program is too large."""
+    seen: set[Paths] = set()
+    size = 0
+
+    def counted(chance: Chance) -> Paths:
+        nonlocal size
+        draft = draw(chance)
+        if draft not in seen:
+            seen.add(draft)
+            size += len(draft)
+            if size > max_variables:
+                raise ValueError(f"the program has more than {max_variables} variables: {REMEDY}")
+        return draft
+
+    try:
+        return law(counted, max_paths=max_variables, progress=progress)
+    except PathTooLongError:
+        raise
+    except TooManyPathsError:
+        raise ValueError(f"drafts come in more than {max_variables} ways: {REMEDY}") from None
 
 
 def _paths(
