@@ -1,6 +1,7 @@
 """Every verifier of the table, crossed with every property."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speculative import VERIFIERS, Draft, draft, law, point_mass, prove, rational, speculate, table, verify
-from speculative.battery import BATTERY, TREE_BATTERY, proofs
+from speculative.battery import BATTERY, TREE_BATTERY, proofs, random_instance
 from speculative.draft import low_confidence, low_entropy_bound, model
 from speculative.testing import pairs
 
@@ -61,6 +62,18 @@ def test_a_lossless_block_has_exactly_the_law_of_the_target(name, pair):
 @given(pair=pairs(vocab_sizes=(3, 4), num_draft_tokens=(1, 2)))
 def test_so_has_a_short_one(name, pair):
     assert prove_pair(name, pair).lossless
+
+
+ON_PATHS = [
+    name for name, entry in VERIFIERS.items() if entry.make_drafter is VERIFIERS["recursive"].make_drafter
+]
+
+
+@pytest.mark.parametrize("name", ON_PATHS)
+def test_so_has_a_block_of_three_paths(name):
+    three_paths = partial(draft.paths, num_paths=3)
+    proof = random_instance(0, 3, 2).prove(VERIFIERS[name].function, make_drafter=three_paths)
+    assert proof.lossless
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
