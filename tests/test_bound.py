@@ -401,15 +401,14 @@ def test_a_program_that_is_too_large_is_refused():
     ("make", "k", "max_variables", "runs", "message"),
     [
         (model, 5, 100, 21, "the program has more than 100 variables"),
-        (lambda oracle: paths(oracle, 4), 1, 60, 61, "drafts come in more than 60 ways"),
-        (lambda oracle: paths(oracle, 5), 4, 30_000, 9_000, "the program has more than 30000 variables"),
+        (lambda oracle: paths(oracle, 4), 1, 60, 60, "drafts come in more than 60 ways"),
+        (model, 10, 30_000, 3_001, "the program has more than 30000 variables"),
     ],
     ids=["variables", "ways", "as it is without a word"],
 )
 def test_drafts_that_are_too_many_are_refused_before_all_are_made(make, k, max_variables, runs, message):
-    """Chains of five tokens bring five variables each, so the 21st makes 105. Four paths of one token each
-    come in 81 ways and make 15 drafts: the nonempty sets of at most four tokens. Of five paths of four tokens
-    there are 3^20; each draft of so many has four variables at least, so 7501 are enough, and few repeat."""
+    """Chains of k tokens bring k variables each: the 21st of 5 makes 105, the 3001st of 10 makes 30010. Four
+    paths of one token each come in 81 ways, and as at most 7 drafts, the sets of some of three tokens."""
     made = []
 
     def drafter(chance, context, num_draft_tokens):
@@ -420,7 +419,7 @@ def test_drafts_that_are_too_many_are_refused_before_all_are_made(make, k, max_v
         ValueError, match=f"^{message}: take fewer draft tokens, paths or tokens of vocabulary"
     ):
         whole(table(TARGET), drafter, num_draft_tokens=k, max_variables=max_variables)
-    assert len(made) <= runs
+    assert runs <= len(made) <= runs + 1  # the first may be run twice
 
 
 def test_a_drafter_without_an_end_is_told_so():
