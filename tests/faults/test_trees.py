@@ -11,8 +11,8 @@ from speculative.battery import TREE_BATTERY
 from speculative.draft import DraftTree, independent, top, without_replacement
 
 from .setups import DRAFT, TARGET, TWO_DRAFTS, distance_on_f, on_instance, reported
-from .tree_table import ALLOWED_TREES, DECLARED, TREES
-from .trees import tree
+from .tree_table import ALLOWED_TREES, DECLARED, TREES, on_trees
+from .trees import as_declared, tree, tree_rule
 
 named = pytest.mark.parametrize("fault", TREES, ids=str)
 allowed = pytest.mark.parametrize("name", ALLOWED_TREES)
@@ -44,6 +44,31 @@ def test_a_wrong_declaration_looks_like_progress():
     right = on_instance(ALLOWED_TREES["without replacement"], TWO_DRAFTS).expected_accepted
     wrong = on_instance(DECLARED[0].build, TWO_DRAFTS).expected_accepted
     assert wrong > right
+
+
+def repeats_refused(chance, target, draws, after):
+    """Recursive rejection, but a token that the declared law rules out is refused."""
+    left = target
+    for token, law in draws:
+        if chance.flip(min(1, left[token] / law[token]) if law[token] else 0):
+            return token, left
+        left = after(left, law, token)
+    return None, left
+
+
+def test_independent_siblings_declared_without_replacement_as_repeats_are_judged():
+    """A refused token comes again with .4 * .5 + .2 * .2 = .24. Accepted, it comes out. Refused, the residual
+    of (0, 11/12, 1/12, 0) and the law without it is token 1 alone, so 1/12 of those .24 goes from token 2 to
+    token 1: 1/50. Passed over, (0, 11/12, 1/12, 0) is left as it should be."""
+
+    def distance(**parts):
+        return distance_on_f(on_trees(tree_rule(**parts), declared=without_replacement))
+
+    assert distance() == Fraction(24, 100)
+    assert distance(test=repeats_refused) == Fraction(1, 50)
+    passed_over = on_trees(tree_rule(draws=lambda siblings: as_declared(siblings.distinct())))
+    assert distance_on_f(passed_over) == 0
+    assert on_instance(passed_over, TWO_DRAFTS).lossless
 
 
 def trees_of(drafter, depth):
