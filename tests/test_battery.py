@@ -1,10 +1,12 @@
 from fractions import Fraction
+from functools import partial
 
 import pytest
 
-from speculative import BATTERY, Draft, Instance, verify
+from speculative import BATTERY, Draft, Instance, residual, verify
 from speculative.battery import proofs, random_instance
-from speculative.draft import model
+from speculative.draft import model, paths
+from speculative.verify import lift, recursive_plan
 
 
 def test_the_code_of_an_instance_makes_it_again(capsys):
@@ -75,3 +77,33 @@ def test_a_table_that_is_no_law_is_refused():
 
 def test_rows_are_read_as_fractions():
     assert BATTERY[1].target(()).tolist() == [Fraction(1, 10), Fraction(6, 10), Fraction(3, 10), 0]
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        lambda q, p: q / max(p, Fraction(1, 50)),  # a denominator kept away from zero
+        lambda q, p: 0 if p < Fraction(1, 1000) else q / p,
+        lambda q, p: 1 if Fraction(999, 1000) < p < 1 else q / p,
+    ],
+)
+def test_rules_that_are_wrong_only_at_small_or_peaked_probabilities_are_seen(accept):
+    def rule(chance, draft, target_probs):
+        for i, (token, row) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
+            if not chance.flip(min(1, accept(target_probs[i][token], row[token]))):
+                return (*draft.tokens[:i], chance.pick(residual(target_probs[i], row)))
+        return (*draft.tokens, chance.pick(target_probs[len(draft)]))
+
+    small = [instance for instance in BATTERY if instance.num_draft_tokens < 3]
+    assert any(proof.distance for _, proof in proofs(rule, instances=small))
+
+
+def test_a_lifted_plan_that_is_wrong_only_for_small_weights_is_seen():
+    def forgets(siblings, target):
+        weight = target.sum()
+        yield from recursive_plan(siblings, target / weight if 0 < weight < Fraction(1, 10) else target)
+
+    (instance,) = [one for one in BATTERY if one.name == "a first draft that is mostly refused"]
+    two_paths = partial(paths, num_paths=2)
+    assert instance.prove(lift(recursive_plan), make_drafter=two_paths).lossless
+    assert instance.prove(lift(forgets), make_drafter=two_paths).distance == Fraction(19, 40)
