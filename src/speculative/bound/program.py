@@ -7,8 +7,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog  # type: ignore[import-untyped]  # scipy has no types
-from scipy.sparse import csr_array  # type: ignore[import-untyped]
+from scipy.sparse import csr_array  # type: ignore[import-untyped]  # scipy has no types
 
 from speculative.chance import Number
 
@@ -41,6 +40,8 @@ def maximise(
     RuntimeError
         Where HiGHS finds no solution; it says why.
     """
+    from scipy.optimize import linprog  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to load
+
     used = chain(gains, *(terms for terms, _ in (*at_most, *equal)))
     columns = {name: column for column, name in enumerate(dict.fromkeys(used))}
     costs = np.zeros(len(columns))

@@ -9,7 +9,6 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import brentq  # type: ignore[import-untyped]  # scipy has no types
 
 from speculative.chance import Number
 from speculative.distribution import Row, is_exact, total_variation
@@ -100,4 +99,6 @@ class RowsBetween:
 
         if inside(0) >= 0:
             return 0.0
+        from scipy.optimize import brentq  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to load
+
         return float(brentq(inside, 0, 1, xtol=2**-52)) if inside(1) > 0 else 1.0
