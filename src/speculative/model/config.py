@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-__all__ = ["LlamaConfig"]
+__all__ = ["LlamaConfig", "read_config"]
+
+LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,9 @@ class LlamaConfig:
         Parameters
         ----------
         fields : dict
-            What the file holds. The sizes `vocab_size`, `hidden_size`, `intermediate_size`,
-            `num_hidden_layers` and `num_attention_heads` and the `model_type` must be there. Other fields, where
-            absent, have the default that `transformers` documents for a Llama: `num_key_value_heads` is
+            What the file holds. `model_type`, `vocab_size`, `hidden_size`, `intermediate_size`,
+            `num_hidden_layers` and `num_attention_heads` must be there. Any other, where it is absent, has
+            the default that `transformers` documents for a Llama: `num_key_value_heads` is
             `num_attention_heads`, `head_dim` is ``hidden_size / num_attention_heads``, `rms_norm_eps` 1e-6,
             `rope_theta` 10000, `max_position_embeddings` 2048, `bos_token_id` 1, `tie_word_embeddings` false.
         where : str
@@ -126,10 +129,47 @@ class LlamaConfig:
         }
 
 
+def read_config(folder: str | Path) -> LlamaConfig:
+    """Read the config.json of a checkpoint folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A folder as `save_pretrained` of `transformers` writes it.
+
+    Returns
+    -------
+    LlamaConfig
+
+    Raises
+    ------
+    ValueError
+        One line, where the file is missing or is no JSON, and as of :meth:`LlamaConfig.from_json`.
+    """
+    path = Path(folder) / "config.json"
+    return LlamaConfig.from_json(read_json(path), str(path))
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file of a checkpoint folder holds, or raise a ValueError of one line."""
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"{path.parent} is no folder: give one with config.json, model.safetensors and so on"
+        )
+    if not path.is_file():
+        raise ValueError(f"{path.parent} has no {path.name}: give a folder that has one")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # also of the encoding
+        raise ValueError(f"{path} is no JSON ({error}): give a whole file") from None
+
+
 _SUPPORTED = {  # field: the only value supported, which is also the default of a field that is absent
+    "model_type": "llama",
     "hidden_act": "silu",
     "attention_bias": False,
     "mlp_bias": False,
+    "partial_rotary_factor": 1,
     "quantization_config": None,
 }
 
@@ -137,11 +177,10 @@ _SUPPORTED = {  # field: the only value supported, which is also the default of 
 def _check_supported(fields: Mapping[str, Any], where: str) -> None:
     if "model_type" not in fields:
         raise ValueError(f'{where} has no model_type: only "llama" is supported')
-    for field, only in {"model_type": "llama", **_SUPPORTED}.items():
-        if fields.get(field, only) != only or isinstance(fields.get(field, only), bool) != isinstance(
-            only, bool
-        ):
-            raise ValueError(f"{where}: {field} is {_found(fields[field])}: only {_found(only)} is supported")
+    for field, only in _SUPPORTED.items():
+        found = fields.get(field, only)
+        if found != only or isinstance(found, bool) != isinstance(only, bool):
+            raise ValueError(f"{where}: {field} is {_found(found)}: only {_found(only)} is supported")
 
 
 def _count(fields: Mapping[str, Any], field: str, where: str, default: int | None = None) -> int:
@@ -206,7 +245,7 @@ def _rope_theta(fields: Mapping[str, Any], where: str) -> float:
 
 def _positive(fields: Mapping[str, Any], field: str, default: float, where: str) -> float:
     number = fields.get(field, default)
-    if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 < number < math.inf:
+    if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 < number <= LARGEST:
         raise ValueError(f"{where}: {field} is {_found(number)}: only positive numbers are supported")
     return float(number)
 
