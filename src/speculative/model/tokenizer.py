@@ -137,11 +137,11 @@ def read_tokenizer(folder: str | Path) -> Characters | Subwords:
         raise ValueError(f"{path} is no tokenizer ({error}): give a whole one") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    last, string = max((token, string) for string, token in tokenizer.get_vocab().items())
+    last, string = max(((token, string) for string, token in tokenizer.get_vocab().items()), default=(-1, ""))
     if last >= vocab_size:
         raise ValueError(
-            f"{path}: token {string!r} has id {last}, but config.json has a vocab_size of {vocab_size}: give the "
-            "tokenizer that the model was trained with"
+            f"{path}: token {string!r} has id {last}, but config.json has a vocab_size of {vocab_size}: give "
+            "the tokenizer that the model was trained with"
         )
     spelled = map(tokenizer.id_to_token, range(vocab_size))
     vocabulary = tuple(f"<unused {token}>" if each is None else each for token, each in enumerate(spelled))
@@ -170,8 +170,7 @@ def write_tokenizer(folder: str | Path, vocabulary: Iterable[str]) -> None:
         "clean_up_tokenization_spaces": False,  # which would take spaces before full stops away
     }
     for name, fields in {FILE: _json(characters.vocabulary), "tokenizer_config.json": settings}.items():
-        text = json.dumps(fields, indent=2, ensure_ascii=False)
-        (Path(folder) / name).write_text(text + "\n", encoding="utf-8")
+        (Path(folder) / name).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
 
 
 def _json(characters: Iterable[str]) -> dict[str, Any]:
