@@ -138,8 +138,8 @@ def _shards(folder: Path) -> dict[str, _Stored]:
         if strange := sorted(indexed ^ tensors.keys()):
             place = "not there" if strange[0] in indexed else "there"
             raise ValueError(
-                f"{folder / file}: tensor {strange[0]} is {place}, {INDEX} says otherwise: give the index and "
-                "the files of one model"
+                f"{folder / file}: tensor {strange[0]} is {place}, {INDEX} says otherwise: give the index "
+                "and the files of one model"
             )
         stored |= tensors
     return stored
