@@ -100,7 +100,7 @@ def write_tensors(
     if dtype not in ("float16", "float32"):
         raise ValueError(f'dtype is {dtype!r}: give "float16" or "float32"')
     with np.errstate(over="ignore"):
-        narrow = {name: np.ascontiguousarray(tensor, dtype) for name, tensor in tensors.items()}
+        narrow = {name: np.asarray(tensor, dtype, order="C") for name, tensor in tensors.items()}
     for name, tensor in narrow.items():
         _check_finite(f"tensor {name} as {dtype}", tensor)
     save_file(narrow, path, metadata={"format": "pt"})  # transformers asks for the metadata
