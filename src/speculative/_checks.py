@@ -68,8 +68,11 @@ def _path(tree: DraftTree, node: int) -> Context:
     return (*_path(tree, tree.parents[node - 1]), tree.tokens[node - 1]) if node else ()
 
 
-def as_verdict(returned: Any, draft: Draft | DraftTree, vocab_size: int) -> Verdict:
-    """Return what a verifier returned as a Verdict; of plain tokens, the leading drafts count as accepted."""
+def as_verdict(returned: Any, draft: Draft | DraftTree, vocab_size: int) -> tuple[Verdict, list[int]]:
+    """Return what a verifier returned as a Verdict, and the nodes it leads through, the root first.
+
+    Of plain tokens, the leading drafts count as accepted.
+    """
     plain = not isinstance(returned, Verdict)
     tokens = _as_tokens(returned if plain else returned.tokens)
     if tokens is None:
@@ -83,13 +86,14 @@ def as_verdict(returned: Any, draft: Draft | DraftTree, vocab_size: int) -> Verd
     for token in tokens:
         if not 0 <= token < vocab_size:
             raise ValueError(f"the verifier emitted token {token}: give tokens from 0 to {vocab_size - 1}")
-    leading = len(nodes_along(draft, tokens[:-1])) - 1
+    nodes = nodes_along(draft, tokens[:-1])
+    leading = len(nodes) - 1
     if not plain and not returned.accepted == leading == len(tokens) - 1:
         raise ValueError(
             f"the verifier returned {returned!r} for drafts {draft.tokens}: `accepted` counts the drafts "
             "that `tokens` begins with, and one more token follows them"
         )
-    return Verdict(tokens, leading, () if plain else returned.carried)
+    return Verdict(tokens, leading, () if plain else returned.carried), nodes
 
 
 def _as_tokens(returned: Any) -> Context | None:

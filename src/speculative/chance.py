@@ -101,9 +101,10 @@ class Sampler:
     def pick(self, weights: Any, /) -> int:
         """Return where one uniform falls among the cumulative shares."""
         weights = np.asarray(check_list(weights), dtype=np.float64)
-        shares = weights.cumsum()
-        check_weights(weights.min(), shares[-1], weights)
-        shares /= shares[-1]
+        shares = np.add.accumulate(weights)
+        total = shares.item(-1)
+        check_weights(weights.item(weights.argmin()), total, weights)  # argmin finds NaN before all else
+        shares /= total
         return int(np.searchsorted(shares, self._rng.random(dtype=self._dtype), side="right"))
 
 

@@ -17,12 +17,11 @@ from speculative._checks import (
     check_parts,
     check_stop_tokens,
     check_target,
-    nodes_along,
 )
 from speculative._numbers import count
 from speculative.chance import Chance, Number
-from speculative.distribution import Context, Row
-from speculative.draft.proposal import NO_DRAFT, Draft, DraftTree
+from speculative.distribution import Context
+from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
 from speculative.oracle import Oracle
 from speculative.verify.token import token
 from speculative.verify.verdict import Carried, Verdict
@@ -122,32 +121,45 @@ def speculate(
     `context`. Where the verifier carries, further rounds have to continue them.
     """
     check_parts(target, drafter, verify)
-    context, num_draft_tokens = target.tokens(context), count("num_draft_tokens", num_draft_tokens, 0)
-    draft = drafter(chance, context, num_draft_tokens) if num_draft_tokens else NO_DRAFT
-    check_draft(draft, num_draft_tokens, target.vocab_size, context)
-    target_probs = _score(target, context, draft)
-    returned = verify(chance, draft, target_probs, **({"carried": carried} if carried else {}))
-    verdict = as_verdict(returned, draft, target.vocab_size)
-    nodes = nodes_along(draft, verdict.tokens[:-1])
-    rows = [
-        target_probs[nodes[i]] if i < len(nodes) else target(context + verdict.tokens[:i])
-        for i in range(len(verdict.tokens))  # off the draft: a row of its own
-    ]
-    return Round(
-        tokens=verdict.tokens,
-        drafted=len(draft),
-        accepted=verdict.accepted,
-        last="bonus" if draft.siblings(nodes[-1]) is None else "residual",
-        target_probs=tuple(row[emitted] for row, emitted in zip(rows, verdict.tokens, strict=True)),
-        carried=verdict.carried,
+    return _round(
+        chance,
+        target,
+        drafter,
+        target.tokens(context),
+        num_draft_tokens=count("num_draft_tokens", num_draft_tokens, 0),
+        verify=verify,
+        carried=carried,
     )
 
 
-def _score(target: Oracle, context: Context, draft: Draft | DraftTree) -> Sequence[Row]:
-    """Return the target's row after each node, the context's first: one pass."""
-    if isinstance(draft, Draft):
-        return target.score(context, draft.tokens)  # [k+1, V]
-    return target.score_tree(context, draft.tokens, draft.parents)  # [n+1, V]
+def _round(
+    chance: Chance,
+    target: Oracle,
+    drafter: Propose,
+    context: Context,
+    *,
+    num_draft_tokens: int,
+    verify: Verify,
+    carried: tuple[Carried, ...],
+) -> Round:
+    """Run one round of parts and of a context that are checked; what the parts return is checked here."""
+    propose = drafter.propose if isinstance(drafter, Drafter) else drafter
+    draft = propose(chance, context, num_draft_tokens) if num_draft_tokens else NO_DRAFT
+    check_draft(draft, num_draft_tokens, target.vocab_size, context)
+    parents = range(len(draft)) if isinstance(draft, Draft) else draft.parents
+    target_probs = target.rows_after(context, draft.tokens, parents)  # [n+1, V], in one pass
+    returned = verify(chance, draft, target_probs, **({"carried": carried} if carried else {}))
+    (tokens, accepted, carried), nodes = as_verdict(returned, draft, target.vocab_size)
+    rows = [target_probs[node] for node in nodes]
+    rows += [target(context + tokens[:i]) for i in range(len(nodes), len(tokens))]  # off the draft
+    return Round(
+        tokens,
+        len(draft),
+        accepted,
+        "bonus" if draft.siblings(nodes[-1]) is None else "residual",
+        tuple([row[emitted] for row, emitted in zip(rows, tokens, strict=True)]),
+        carried,
+    )
 
 
 def stream(
@@ -168,7 +180,7 @@ def stream(
     stop_tokens = check_stop_tokens(stop_tokens, target.vocab_size)
     carried: tuple[Carried, ...] = ()
     while left and (room := _room(target, context)) >= (needed := _needed(carried, left)):
-        one = speculate(
+        one = _round(
             chance,
             target,
             drafter,
@@ -261,29 +273,30 @@ def autoregress(
     """
     context, max_new_tokens = _check_prompt(target, context), count("max_new_tokens", max_new_tokens, 0)
     stop_tokens = check_stop_tokens(stop_tokens, target.vocab_size)
-    tokens: Context = ()
-    rounds: tuple[Round, ...] = ()
-    while len(tokens) < max_new_tokens and _room(target, context + tokens) >= 0:
-        row = target(context + tokens)
+    rounds: list[Round] = []
+    while len(rounds) < max_new_tokens and _room(target, context) >= 0:
+        row = target.row(context)
         drawn = chance.pick(row)
-        tokens, rounds = (*tokens, drawn), (*rounds, Round((drawn,), 0, 0, "bonus", (row[drawn],)))
+        context = (*context, drawn)
+        rounds.append(Round((drawn,), 0, 0, "bonus", (row[drawn],)))
         if drawn in stop_tokens:
             break
-    return Generation(tokens, rounds, _stop_reason(tokens, max_new_tokens, stop_tokens))
+    tokens = context[len(context) - len(rounds) :]
+    return Generation(tokens, tuple(rounds), _stop_reason(tokens, max_new_tokens, stop_tokens))
 
 
 def _cut(one: Round, left: int, stop_tokens: Collection[int]) -> Round:
     """End a round at its first stop token, or where enough came; drafts behind count as never verified."""
-    ends = (i + 1 for i, emitted in enumerate(one.tokens) if emitted in stop_tokens)
-    kept = min(left, next(ends, left))
-    if kept > one.accepted:
+    if stop_tokens:
+        left = next((i for i, emitted in enumerate(one.tokens[:left], 1) if emitted in stop_tokens), left)
+    if left > one.accepted:
         return one
-    return Round(one.tokens[:kept], kept, kept, "draft", one.target_probs[:kept])
+    return Round(one.tokens[:left], left, left, "draft", one.target_probs[:left])
 
 
 def _needed(carried: tuple[Carried, ...], left: int) -> int:
     """Return how many drafts the round needs, for their laws, while a change of the target lasts."""
-    return min(left, max((change.positions for change in carried), default=0))
+    return min(left, max([change.positions for change in carried], default=0))
 
 
 def _room(target: Oracle, context: Context) -> int:

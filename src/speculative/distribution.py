@@ -65,43 +65,55 @@ def check_row(row: RowLike, context: Sequence[object], vocab_size: int | None = 
         For a wrong shape or size, values that are no numbers, NaN, infinite or negative ones, and a sum that
         is not one: exactly for exact rows, within 1e-9 for float64 and 1e-5 for float32.
     """
-    where = f"the row at context {describe_context(context)}"
-    values = _numbers(row, where)
+    values = _numbers(row, context)
     if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"{where} has shape {values.shape}: give one probability a token, shape (V,)")
+        raise ValueError(
+            f"{_row_at(context)} has shape {values.shape}: give one probability a token, shape (V,)"
+        )
     if vocab_size is not None and values.size != vocab_size:
         raise ValueError(
-            f"{where} has {values.size} probabilities for a vocabulary of {vocab_size}: give one a token"
+            f"{_row_at(context)} has {values.size} probabilities for a vocabulary of {vocab_size}: "
+            "give one a token"
         )
-    probs = _widened(values, where)
-    if probs.dtype == np.float64 and not np.isfinite(probs).all():
-        token = int(np.argmin(np.isfinite(probs)))
-        raise ValueError(f"{where} has {probs[token]} for token {token}: give finite probabilities")
-    if (probs < 0).any():
-        token = int(np.argmax(probs < 0))
-        raise ValueError(
-            f"{where} has the negative {probs[token]} for token {token}: give probabilities, not logits"
-        )
-    total = probs.sum()
-    if abs(total - 1) > SUM_TOLERANCE.get(values.dtype, 0):
-        raise ValueError(f"{where} sums to {total}, not to 1: divide it by its sum where it is made")
+    probs = _widened(values, context)
+    tolerance = SUM_TOLERANCE.get(values.dtype, 0)
+    if np.count_nonzero(probs >= 0) < probs.size or abs(np.add.reduce(probs) - 1) > tolerance:
+        raise _no_law(probs, context)
     return read_only(probs)
 
 
-def _numbers(row: RowLike, where: str) -> NDArray[Any]:
+def _row_at(context: Sequence[object]) -> str:
+    return f"the row at context {describe_context(context)}"
+
+
+def _no_law(probs: Row, context: Sequence[object]) -> ValueError:
+    """What is wrong with numbers that are no law: one of them, or their sum."""
+    if probs.dtype == np.float64 and not np.isfinite(probs).all():
+        token = int(np.argmin(np.isfinite(probs)))
+        fault = f"has {probs[token]} for token {token}: give finite probabilities"
+    elif (probs < 0).any():
+        token = int(np.argmax(probs < 0))
+        fault = f"has the negative {probs[token]} for token {token}: give probabilities, not logits"
+    else:
+        fault = f"sums to {probs.sum()}, not to 1: divide it by its sum where it is made"
+    return ValueError(f"{_row_at(context)} {fault}")
+
+
+def _numbers(row: RowLike, context: Sequence[object]) -> NDArray[Any]:
     """`row` as an array, in one of the dtypes that a row can be written in."""
     try:
         values = np.asarray(row)
     except ValueError:
-        raise ValueError(f"{where} is ragged: give one probability a token, shape (V,)") from None
+        raise ValueError(f"{_row_at(context)} is ragged: give one probability a token, shape (V,)") from None
     if values.dtype not in SUM_TOLERANCE and values.dtype.kind not in "iuO":
         raise ValueError(
-            f"{where} holds {values.dtype}: give float64, float32, or rational(values) for an exact row"
+            f"{_row_at(context)} holds {values.dtype}: "
+            "give float64, float32, or rational(values) for an exact row"
         )
     return values
 
 
-def _widened(values: NDArray[Any], where: str) -> Row:
+def _widened(values: NDArray[Any], context: Sequence[object]) -> Row:
     """The same values as float64 or Fractions."""
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False)
@@ -110,7 +122,7 @@ def _widened(values: NDArray[Any], where: str) -> Row:
     for token, value in enumerate(values.tolist()):
         if not isinstance(value, int | Fraction):
             raise ValueError(
-                f"{where} is an object array with {value!r} for token {token}: "
+                f"{_row_at(context)} is an object array with {value!r} for token {token}: "
                 f"give rational(row) for an exact row, or a float64 array"
             )
     return np.array([Fraction(value) for value in values.tolist()], dtype=object)

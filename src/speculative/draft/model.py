@@ -57,7 +57,7 @@ def _chain(
     for _ in range(num_draft_tokens):
         if oracle.context_limit is not None and len(context) + len(tokens) > oracle.context_limit:
             break
-        row = oracle(context + tokens)
+        row = oracle.row(context + tokens)
         if stop is not None and stop(row):
             break
         tokens, probs = (*tokens, chance.pick(row)), (*probs, row)

@@ -11,6 +11,7 @@ import numpy as np
 from speculative.chance import Chance
 from speculative.distribution import Context, Row
 from speculative.draft.siblings import Siblings, independent
+from speculative.oracle.interface import as_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class Draft:
                 f"Draft of {len(self.tokens)} tokens and {len(self.probs)} rows: give one row a token"
             )
         for position, (token, row) in enumerate(zip(self.tokens, self.probs, strict=True)):
-            _check_token(f"drafted token {token} at position {position}", token, row)
+            if not _has_mass(token, row):
+                raise _without_mass(f"drafted token {token} at position {position}", token, row)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -178,17 +180,21 @@ def _check_laws(parent: int, siblings: Siblings) -> None:
             raise ValueError(
                 f"{name} has a law {kind}: let its scheme return an array like its row, shape (V,)"
             )
-        _check_token(name, token, row)
+        if not _has_mass(token, row):
+            raise _without_mass(name, token, row)
 
 
-def _check_token(name: str, token: int, row: Row) -> None:
+def _has_mass(token: int, row: Row) -> bool:
+    return bool(0 <= token < len(row) and row[token] > 0)
+
+
+def _without_mass(name: str, token: int, row: Row) -> ValueError:
     if not 0 <= token < len(row):
-        raise ValueError(f"{name}: outside the vocabulary of {len(row)}")
-    if not row[token] > 0:
-        raise ValueError(
-            f"{name} has probability {row[token]} in its own law: "
-            "pass the row it was drawn from, after every warp"
-        )
+        return ValueError(f"{name}: outside the vocabulary of {len(row)}")
+    return ValueError(
+        f"{name} has probability {row[token]} in its own law: "
+        "pass the row it was drawn from, after every warp"
+    )
 
 
 NO_DRAFT = Draft((), ())
@@ -201,7 +207,8 @@ class Drafter:
     Parameters
     ----------
     propose : callable
-        `propose(chance, context, num_draft_tokens) -> Draft or DraftTree`, of at most that depth.
+        `propose(chance, context, num_draft_tokens) -> Draft or DraftTree`, of at most that depth. Its context
+        is a tuple of tokens of the vocabulary, and need not be checked.
     vocab_size : int
         V.
     vocabulary : tuple of str, optional
@@ -213,5 +220,9 @@ class Drafter:
     vocabulary: tuple[str, ...] | None = field(default=None, repr=False)
 
     def __call__(self, chance: Any, context: Context, num_draft_tokens: int) -> Draft | DraftTree:
-        """Propose at most `num_draft_tokens` tokens that continue `context`, on each path of a tree."""
-        return self.propose(chance, context, num_draft_tokens)
+        """Propose at most `num_draft_tokens` tokens that continue `context`, on each path of a tree.
+
+        Of a context with anything but tokens of the vocabulary, a ValueError says so. Loops, whose contexts
+        the target has checked, call `propose`.
+        """
+        return self.propose(chance, as_tokens(context, self.vocab_size), num_draft_tokens)

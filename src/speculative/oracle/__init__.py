@@ -7,6 +7,7 @@ nothing after it needs to; whether a model gives probabilities or logits is said
 
 from speculative.oracle.function import from_logits, from_probs, path_by_path, softmax
 from speculative.oracle.interface import Oracle, check_vocabulary
+from speculative.oracle.last_pass import keep_last_pass
 from speculative.oracle.table import table
 from speculative.oracle.wrapper import cached, checked, map_rows, reachable
 
@@ -17,6 +18,7 @@ __all__ = [
     "checked",
     "from_logits",
     "from_probs",
+    "keep_last_pass",
     "map_rows",
     "path_by_path",
     "reachable",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -9,14 +10,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative.distribution import Context, Row, RowLike, check_row, describe_context, normalised
+from speculative.distribution import SUM_TOLERANCE, Context, Row, RowLike, check_row, describe_context
 from speculative.oracle.interface import Oracle, check_count, contexts_after
 
 RowsLike: TypeAlias = Sequence[RowLike] | NDArray[Any]
 RowFunction: TypeAlias = Callable[[Context], RowLike]
 ScoreFunction: TypeAlias = Callable[[Context, Context], RowsLike]
 TreeFunction: TypeAlias = Callable[[Context, Context, Context], RowsLike]
+Floats: TypeAlias = NDArray[np.floating[Any]]
 Convert: TypeAlias = Callable[[RowLike, Context, int], Row]
+ConvertAll: TypeAlias = Callable[[Floats], Floats | None]
 
 
 def from_probs(
@@ -60,7 +63,13 @@ def from_probs(
         For both `score` and `score_tree`.
     """
     return _from_function(
-        check_row, function, vocab_size, vocabulary, context_limit, score=score, score_tree=score_tree
+        (check_row, _checked),
+        function,
+        vocab_size,
+        vocabulary,
+        context_limit,
+        score=score,
+        score_tree=score_tree,
     )
 
 
@@ -104,7 +113,13 @@ def from_logits(
         For both `score` and `score_tree`.
     """
     return _from_function(
-        softmax, function, vocab_size, vocabulary, context_limit, score=score, score_tree=score_tree
+        (softmax, _softmaxes),
+        function,
+        vocab_size,
+        vocabulary,
+        context_limit,
+        score=score,
+        score_tree=score_tree,
     )
 
 
@@ -130,21 +145,31 @@ def softmax(logits: RowLike, context: Sequence[object] = (), vocab_size: int | N
     ValueError
         For NaN or +inf, for -inf everywhere, and for a wrong shape or size.
     """
-    where = f"the logits at context {describe_context(context)}"
     try:
         values = np.asarray(logits, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{where} are not an array of numbers: give one logit a token, shape (V,)") from None
+        raise _no_logits(context, "are not an array of numbers: give one logit a token, shape (V,)") from None
     if values.ndim != 1 or values.size == 0 or values.size != (vocab_size or values.size):
         size = "V" if vocab_size is None else vocab_size
-        raise ValueError(f"{where} have shape {values.shape}: give one logit a token, shape ({size},)")
-    top = values.max()
-    if not np.isfinite(top):
+        raise _no_logits(context, f"have shape {values.shape}: give one logit a token, shape ({size},)")
+    top = values.item(values.argmax())  # a NaN is found before all else
+    if not math.isfinite(top):
         fault = "are all -inf" if top < 0 else f"have {top} for token {int(values.argmax())}"
-        raise ValueError(f"{where} {fault}: give finite logits, or -inf for some tokens to rule them out")
+        raise _no_logits(context, f"{fault}: give finite logits, or -inf for some tokens to rule them out")
+    return _softmax(values)
+
+
+def _no_logits(context: Sequence[object], fault: str) -> ValueError:
+    return ValueError(f"the logits at context {describe_context(context)} {fault}")
+
+
+def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The laws of logits, shape (..., V), read-only; no maximum may be infinite."""
     with np.errstate(over="ignore"):  # the distance to the maximum may be -inf: probability zero
-        weights = np.exp(values - top)
-    return normalised(weights)
+        weights: NDArray[np.float64] = np.exp(logits - np.maximum.reduce(logits, axis=-1, keepdims=True))
+    weights /= np.add.reduce(weights, axis=-1, keepdims=True)
+    weights.setflags(write=False)
+    return weights
 
 
 def path_by_path(
@@ -168,7 +193,9 @@ def path_by_path(
 
 def _path_by_path(
     score: Callable[[Context, Context], Any], context: Context, tokens: Context, parents: Context
-) -> list[Any]:
+) -> Any:
+    if parents == tuple(range(len(tokens))):
+        return score(context, tokens)
     rows: dict[int, Any] = {}
     for leaf in sorted({*range(len(tokens) + 1)}.difference(parents)):
         nodes = [leaf]
@@ -181,8 +208,25 @@ def _path_by_path(
     return [rows[node] for node in range(len(tokens) + 1)]
 
 
+def _checked(rows: Floats) -> Floats | None:
+    """Rows as `check_row` makes them, all at once, shape (n, V); None where one of them has a fault."""
+    laws = rows.astype(np.float64, order="C")
+    if np.count_nonzero(laws >= 0) < laws.size:
+        return None
+    if np.abs(np.add.reduce(laws, axis=-1) - 1).max() > SUM_TOLERANCE[rows.dtype]:
+        return None
+    laws.setflags(write=False)
+    return laws
+
+
+def _softmaxes(rows: Floats) -> Floats | None:
+    """Rows as `softmax` makes them, all at once, shape (n, V); None where one of them has a fault."""
+    logits = rows.astype(np.float64, order="C", copy=False)  # other orders are added up in another order
+    return _softmax(logits) if np.isfinite(np.maximum.reduce(logits, axis=-1)).all() else None
+
+
 def _from_function(
-    convert: Convert,
+    convert: tuple[Convert, ConvertAll],
     function: RowFunction,
     vocab_size: int,
     vocabulary: Sequence[str] | None,
@@ -199,7 +243,7 @@ def _from_function(
     if score_tree is not None:
         rows = partial(_converted_rows, score=score_tree, convert=convert, vocab_size=vocab_size)
     return Oracle(
-        partial(_converted_row, function=function, convert=convert, vocab_size=vocab_size),
+        partial(_converted_row, function=function, convert=convert[0], vocab_size=vocab_size),
         vocab_size,
         rows,
         None if vocabulary is None else tuple(vocabulary),
@@ -217,9 +261,16 @@ def _converted_rows(
     parents: Context,
     *,
     score: TreeFunction,
-    convert: Convert,
+    convert: tuple[Convert, ConvertAll],
     vocab_size: int,
 ) -> list[Row]:
-    rows = check_count(score(context, tokens, parents), len(tokens))
-    contexts = contexts_after(context, tokens, parents)
-    return [convert(row, each, vocab_size) for row, each in zip(rows, contexts, strict=True)]
+    given, (one, all_at_once) = score(context, tokens, parents), convert
+    if (
+        isinstance(given, np.ndarray)
+        and given.shape == (len(tokens) + 1, vocab_size)
+        and given.dtype in SUM_TOLERANCE
+        and (laws := all_at_once(given)) is not None
+    ):
+        return list(laws)
+    rows, contexts = check_count(given, len(tokens)), contexts_after(context, tokens, parents)
+    return [one(row, each, vocab_size) for row, each in zip(rows, contexts, strict=True)]

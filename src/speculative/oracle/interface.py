@@ -124,13 +124,36 @@ class Oracle:
             For parents of no tree, as for a call with the context and any path, and when `score_rows` gives
             another number of rows.
         """
-        tokens = self._in_vocabulary(tokens, "draft")
+        return self.rows_after(as_tokens(context, self.vocab_size), tokens, parents)
+
+    def rows_after(self, context: Context, tokens: Sequence[int], parents: Sequence[int]) -> list[Row]:
+        """The same as :meth:`score_tree`, of a context whose tokens were checked before.
+
+        For loops and wrappers, which ask about one context many times: looking at each of its tokens once
+        more would take as long as all the rest.
+
+        Parameters
+        ----------
+        context : tuple of int
+            What :meth:`tokens` returned, or goes on from that.
+        tokens, parents : sequence of int
+            As of :meth:`score_tree`.
+
+        Returns
+        -------
+        list of n + 1 ndarrays, each of shape (V,)
+
+        Raises
+        ------
+        ValueError
+            As of :meth:`score_tree`.
+        """
+        tokens = as_tokens(tokens, self.vocab_size, "draft")
         parents = tuple(map(index, parents))
-        contexts = contexts_after(self._in_vocabulary(context, "context"), tokens, parents)
-        self._check_length(max(map(len, contexts)))
+        self._check_length(len(context) + max(depths(tokens, parents)))
         if self.score_rows is None:
-            return [self.row(each) for each in contexts]
-        return check_count(self.score_rows(contexts[0], tokens, parents), len(tokens))
+            return [self.row(each) for each in contexts_after(context, tokens, parents)]
+        return check_count(self.score_rows(context, tokens, parents), len(tokens))
 
     def tokens(self, context: Sequence[int]) -> Context:
         """Return a context as a tuple of ints, or raise where it holds something else or is too long.
@@ -150,21 +173,8 @@ class Oracle:
         ValueError
             For a token outside the vocabulary, and a context longer than `context_limit`.
         """
-        tokens = self._in_vocabulary(context, "context")
+        tokens = as_tokens(context, self.vocab_size)
         self._check_length(len(tokens))
-        return tokens
-
-    def _in_vocabulary(self, tokens: Sequence[int], name: str) -> Context:
-        try:
-            tokens = tuple(map(index, tokens))
-        except TypeError:
-            raise ValueError(f"the {name} {tokens!r} is not made of tokens: give a tuple of ints") from None
-        if tokens and not (min(tokens) >= 0 and max(tokens) < self.vocab_size):
-            token = next(token for token in tokens if not 0 <= token < self.vocab_size)
-            raise ValueError(
-                f"token {token} in {name} {describe_context(tokens)} is outside the vocabulary: "
-                f"give tokens from 0 to {self.vocab_size - 1}"
-            )
         return tokens
 
     def _check_length(self, length: int) -> None:
@@ -173,6 +183,40 @@ class Oracle:
                 f"a context of {length} tokens is over the limit of {self.context_limit}: "
                 f"give a shorter context, or draft fewer tokens"
             )
+
+
+def as_tokens(tokens: Sequence[int], vocab_size: int, name: str = "context") -> Context:
+    """Return tokens as a tuple of ints, or raise where something else, or a token outside, is among them.
+
+    Parameters
+    ----------
+    tokens : sequence of int
+        A tuple, a list, or an array.
+    vocab_size : int
+        V.
+    name : str
+        What the tokens are; only named in errors.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    ValueError
+        For what is no token of the vocabulary.
+    """
+    try:
+        tokens = tuple(map(index, tokens))
+    except TypeError:
+        raise ValueError(f"the {name} {tokens!r} is not made of tokens: give a tuple of ints") from None
+    if tokens and not (min(tokens) >= 0 and max(tokens) < vocab_size):
+        token = next(token for token in tokens if not 0 <= token < vocab_size)
+        raise ValueError(
+            f"token {token} in {name} {describe_context(tokens)} is outside the vocabulary: "
+            f"give tokens from 0 to {vocab_size - 1}"
+        )
+    return tokens
 
 
 def contexts_after(context: Context, tokens: Context, parents: Sequence[int]) -> list[Context]:
@@ -188,6 +232,25 @@ def contexts_after(context: Context, tokens: Context, parents: Sequence[int]) ->
     Returns
     -------
     list of n + 1 tuples of int
+    """
+    contexts = [context]
+    for token, parent in zip(tokens, parents, strict=True):
+        contexts.append((*contexts[parent], token))
+    return contexts
+
+
+def depths(tokens: Context, parents: Sequence[int]) -> list[int]:
+    """How many tokens lead from the root to each node of a tree.
+
+    Parameters
+    ----------
+    tokens, parents : sequences of n ints
+        The tree, see :meth:`Oracle.score_tree`.
+
+    Returns
+    -------
+    list of n + 1 ints
+        The root's, 0, first.
 
     Raises
     ------
@@ -198,12 +261,12 @@ def contexts_after(context: Context, tokens: Context, parents: Sequence[int]) ->
         raise ValueError(
             f"a tree of {len(tokens)} tokens and {len(parents)} parents: give one parent a token"
         )
-    contexts = [context]
-    for node, (token, parent) in enumerate(zip(tokens, parents, strict=True), start=1):
+    found = [0]
+    for node, parent in enumerate(parents, start=1):
         if not 0 <= parent < node:
             raise ValueError(f"node {node} has parent {parent}: give an earlier node, 0 for the root")
-        contexts.append((*contexts[parent], token))
-    return contexts
+        found.append(found[parent] + 1)
+    return found
 
 
 def check_count(rows: Iterable[T], num_tokens: int) -> list[T]:

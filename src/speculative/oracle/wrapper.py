@@ -61,7 +61,7 @@ def _mapped_rows(
     function: RowMap,
     reachable_only: bool,
 ) -> list[Row]:
-    rows = oracle.score_tree(context, tokens, parents)
+    rows = oracle.rows_after(context, tokens, parents)
     contexts = contexts_after(context, tokens, parents)
     for node in reachable(rows, tokens, parents) if reachable_only else range(len(rows)):
         rows[node] = _map(function, contexts[node], rows[node])
@@ -106,9 +106,10 @@ class _Cache:
 
     def score_rows(self, context: Context, tokens: Context, parents: Context) -> list[Row]:
         contexts = contexts_after(context, tokens, parents)
-        if all(each in self.rows for each in contexts):
-            return [self.rows[each] for each in contexts]
-        rows = self.oracle.score_tree(context, tokens, parents)
+        known = [row for each in contexts if (row := self.rows.get(each)) is not None]
+        if len(known) == len(contexts):
+            return known
+        rows = self.oracle.rows_after(context, tokens, parents)
         for node in reachable(rows, tokens, parents):
             rows[node] = self.rows.setdefault(contexts[node], rows[node])
         return rows
