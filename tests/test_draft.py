@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speculative import DRAFTERS, Draft, draft, law, point_mass, rational, table
+from speculative import DRAFTERS, Draft, DraftTree, draft, law, point_mass, rational, table
 from speculative.draft import low_confidence, low_entropy_bound, model
 from speculative.testing import pairs
 
@@ -108,6 +108,9 @@ def test_lookup_matches_no_longer_suffix_than_told():
     assert draft.lookup(10, max_match=1)(None, context, 1).tokens == (8,)
     with pytest.raises(ValueError, match="max_match=0"):
         draft.lookup(10, max_match=0)
+    for vocab_size in (0, 1_114_113):
+        with pytest.raises(ValueError, match=rf"draft\.lookup of a vocabulary of {vocab_size}: give"):
+            draft.lookup(vocab_size)
 
 
 @settings(max_examples=200)
@@ -148,8 +151,22 @@ def test_a_draft_has_a_length():
 
 
 def test_the_table_of_drafters_says_which_are_certain():
-    assert [name for name, entry in DRAFTERS.items() if entry.deterministic] == ["lookup", "best_first"]
+    assert [name for name, entry in DRAFTERS.items() if entry.deterministic] == [
+        "lookup",
+        "suffix",
+        "suffix_tree",
+        "best_first",
+        "medusa",
+        "lookahead",
+    ]
     assert DRAFTERS["lookup"].function is draft.lookup
+
+
+@pytest.mark.parametrize("name", [name for name, entry in DRAFTERS.items() if entry.made_of == "text"])
+def test_one_made_of_text_is_a_chain_or_a_tree_as_the_table_says(name):
+    proposal = DRAFTERS[name].function(3)(None, (0, 1, 2, 0, 1), 2)
+    assert proposal.tokens == (2, 0)
+    assert isinstance(proposal, DraftTree) == DRAFTERS[name].tree
 
 
 def test_a_drafter_is_made_of_an_oracle():

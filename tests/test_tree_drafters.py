@@ -41,6 +41,7 @@ from speculative.draft import (
 )
 from speculative.draft.siblings import draw_siblings, ranking
 from speculative.model import Characters, bundled_text, fit_ngram
+from speculative.oracle.interface import contexts_after
 from speculative.testing import by_context, pairs, rows
 
 RATES = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 8))
@@ -129,6 +130,53 @@ def test_one_oracle_call_for_each_node_that_has_children(name):
     assert len(asked) == len(set(asked))
     expanded = {(3, 1, *before[parent]) for parent in proposal.parents}
     assert set(asked) == expanded if name in SAMPLED else set(asked) >= expanded
+
+
+def passing(oracle):
+    """Return the same oracle with a pass over trees, and what the passes and the calls were made for."""
+    passes, asked = [], []
+
+    def score_rows(context, tokens, parents):
+        passes.append(len(tokens))
+        return [oracle.row(each) for each in contexts_after(context, tokens, parents)]
+
+    def row(context):
+        asked.append(context)
+        return oracle.row(context)
+
+    return Oracle(row, oracle.vocab_size, score_rows), passes, asked
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_one_pass_for_each_level_and_one_call_for_a_node_that_is_alone(name):
+    """The nodes of a level's pass are those on the way to it, and no others."""
+    plain = drawn(MAKERS[name](random_oracle(9)), context=(3, 1), num_draft_tokens=3)
+    oracle, passes, asked = passing(random_oracle(9))
+    proposal = drawn(MAKERS[name](oracle), context=(3, 1), num_draft_tokens=3)
+    assert (proposal.tokens, proposal.parents) == (plain.tokens, plain.parents)
+    assert as_outcome(proposal) == as_outcome(plain)
+    assert len(passes) + len(asked) <= 3
+    assert asked[0] == (3, 1)
+    if name in SAMPLED:
+        before = contexts(proposal)
+        expanded = {before[parent] for parent in proposal.parents}
+        levels = [[path for path in expanded if len(path) == depth] for depth in range(proposal.depth)]
+        on_the_way = [{path[:end] for path in level for end in range(1, len(path) + 1)} for level in levels]
+        assert passes == [
+            len(nodes) for nodes, level in zip(on_the_way, levels, strict=True) if len(level) > 1
+        ]
+        assert len(asked) == sum(len(level) == 1 for level in levels)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@settings(max_examples=5)
+@given(pair=pairs(vocab_sizes=(3, 3), num_draft_tokens=(2, 2)))
+def test_passes_change_no_law(name, pair):
+    def law_of(oracle):
+        drafter = MAKERS[name](oracle)
+        return law(lambda chance: as_outcome(drafter(chance, (1,), 2)))
+
+    assert law_of(passing(pair.draft)[0]) == law_of(pair.draft)
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -499,6 +547,37 @@ def test_with_a_beam_it_keeps_what_eagle_2_keeps(some_rows, num_nodes, width, de
     assert set(contexts(proposal)[1:]) == eagle_2(oracle, num_nodes, width, depth)
 
 
+def test_eagle_2s_tree_by_hand():
+    """Expansion with a beam of two, then reranking, tokens a, b and c.
+
+    Layer 1: a .6 and b .3; c, .1, is not among the two. Layer 2: aa .6 · .5 = .3 and ab .24 below a, ba .21
+    and bb .06 below b; the beam is aa and ab. Layer 3: aab .27 and aaa .03, aba and abb .12. The best seven
+    of all are a, b, aa, aab, ab, ba and aba. Below ba, which the beam left out, there is baa with .189:
+    without a beam it takes the place of aba.
+    """
+    a, b = 0, 1
+    oracle = table(
+        {
+            (): rational([".6", ".3", ".1"]),
+            (a,): rational([".5", ".4", ".1"]),
+            (b,): rational([".7", ".2", ".1"]),
+            (a, a): rational([".1", ".9", "0"]),
+            (a, b): rational([".5", ".5", "0"]),
+            (b, a): rational([".9", ".1", "0"]),
+        }
+    )
+    common = [(a,), (b,), (a, a), (a, b), (b, a), (a, a, b)]
+    with_a_beam = best_first(oracle, 7, width=2)(None, (), 3)
+    assert contexts(with_a_beam)[1:] == [*common, (a, b, a)]
+    assert contexts(best_first(oracle, 7)(None, (), 3))[1:] == [*common, (b, a, a)]
+    assert prove(
+        verify.recursive,
+        table(rational([".2", ".3", ".5"])),
+        best_first(oracle, 7, width=2),
+        num_draft_tokens=3,
+    ).lossless
+
+
 @settings(max_examples=40)
 @given(st.lists(rows(4), min_size=7, max_size=7), st.integers(1, 9), st.integers(1, 4))
 def test_kept_siblings_are_the_first_of_the_ranking(some_rows, num_nodes, width):
@@ -569,10 +648,13 @@ def test_each_next_sibling_by_its_definition(row, number):
 
 def test_the_table_says_which_propose_trees():
     assert [name for name, entry in DRAFTERS.items() if entry.tree] == [
+        "suffix_tree",
         "paths",
         "tree",
         "sequoia",
         "best_first",
+        "medusa",
+        "lookahead",
     ]
     assert DRAFTERS["best_first"].deterministic
     assert not DRAFTERS["sequoia"].deterministic

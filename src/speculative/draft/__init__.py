@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from speculative.draft.best_first import best_first
+from speculative.draft.lookahead import lookahead
 from speculative.draft.lookup import lookup
+from speculative.draft.medusa import medusa
 from speculative.draft.model import model
 from speculative.draft.paths import paths
 from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
@@ -27,6 +29,7 @@ from speculative.draft.siblings import (
     without_replacement,
 )
 from speculative.draft.stop import low_confidence, low_entropy_bound
+from speculative.draft.suffix import suffix, suffix_tree
 from speculative.draft.tree import tree
 
 __all__ = [
@@ -42,13 +45,17 @@ __all__ = [
     "draw_siblings",
     "hub",
     "independent",
+    "lookahead",
     "lookup",
     "low_confidence",
     "low_entropy_bound",
+    "medusa",
     "model",
     "paths",
     "sequoia",
     "sequoia_shape",
+    "suffix",
+    "suffix_tree",
     "top",
     "top_and_one",
     "tree",
@@ -67,25 +74,39 @@ class DrafterEntry:
     source : str
         Where it is published.
     deterministic : bool
-        Whether the draft is a function of the context, so that every declared law is a point mass.
+        Whether the draft is a function of the text so far, so that every declared law is a point mass.
     tree : bool
         Whether it proposes a `DraftTree`, for the verifiers of trees.
+    made_of : str
+        What the function's first argument is: "oracle", a draft model; "text", the size of the vocabulary,
+        for what copies; "heads"; "target".
     """
 
     function: Callable[..., Drafter]
     source: str
     deterministic: bool
     tree: bool = False
+    made_of: str = "oracle"
 
 
 DRAFTERS = {
     "model": DrafterEntry(model, "Leviathan et al. 2023; Chen et al. 2023", deterministic=False),
-    "lookup": DrafterEntry(lookup, "Saxena 2023 (prompt lookup)", deterministic=True),
+    "lookup": DrafterEntry(lookup, "Saxena 2023 (prompt lookup)", deterministic=True, made_of="text"),
+    "suffix": DrafterEntry(suffix, "Oliaro et al. 2025 (SuffixDecoding)", deterministic=True, made_of="text"),
+    "suffix_tree": DrafterEntry(
+        suffix_tree, "Oliaro et al. 2025 (SuffixDecoding)", deterministic=True, tree=True, made_of="text"
+    ),
     "paths": DrafterEntry(
         paths, "Sun et al. 2023 (SpecTr); Miao et al. 2024 (SpecInfer)", deterministic=False, tree=True
     ),
     "tree": DrafterEntry(tree, "Jeon et al. 2024 (RSD-C)", deterministic=False, tree=True),
     "sequoia": DrafterEntry(sequoia, "Chen et al. 2024 (Sequoia)", deterministic=False, tree=True),
     "best_first": DrafterEntry(best_first, "Li et al. 2024 (EAGLE-2)", deterministic=True, tree=True),
+    "medusa": DrafterEntry(
+        medusa, "Cai et al. 2024 (Medusa)", deterministic=True, tree=True, made_of="heads"
+    ),
+    "lookahead": DrafterEntry(
+        lookahead, "Fu et al. 2024 (lookahead decoding)", deterministic=True, tree=True, made_of="target"
+    ),
 }
 """Every drafter by name."""

@@ -12,7 +12,7 @@ from itertools import islice
 from speculative._numbers import count
 from speculative.chance import Chance, Number
 from speculative.distribution import Context, Row
-from speculative.draft.grow import check_oracle, levels
+from speculative.draft.grow import check_oracle, level_rows, levels
 from speculative.draft.proposal import Drafter, DraftTree
 from speculative.draft.siblings import Siblings, ranking, top
 from speculative.oracle import Oracle
@@ -34,8 +34,8 @@ def best_first(oracle: Oracle, num_nodes: int, *, width: int | None = None) -> D
     Returns
     -------
     Drafter
-        At most `num_nodes` nodes and at most `width` oracle calls a level. No `chance` is asked. Ends early
-        at the oracle's context limit.
+        At most `num_nodes` nodes. Each level is one pass of an oracle that scores trees, and at most `width`
+        calls of another one. No `chance` is asked. Ends early at the oracle's context limit.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def best_first(oracle: Oracle, num_nodes: int, *, width: int | None = None) -> D
     -----
     A path's confidence is the product of its tokens' draft probabilities; of equal ones the shorter path
     comes first, then that of the better parent, then that of the lower token. A node that is not among the
-    best so far is not expanded: nothing below it could be kept.
+    best so far, or the last of them, is not expanded: nothing below it could be kept.
 
     **Law.** The draft is a function of the context. A parent has at least the confidence of its children, and
     siblings are in the order of their probabilities: so those that are kept are the first of the ranking,
@@ -66,8 +66,11 @@ def _best_first(
     kept: list[Context] = [()]
     for depth in range(levels(oracle, context, num_draft_tokens)):
         least = confidence[kept[-1]] if len(kept) > num_nodes else 0  # no more can be kept, only better ones
-        for path in [path for path in kept if len(path) == depth][:width]:
-            row = rows[path] = oracle(context + path)
+        expanded = [path for path in kept if len(path) == depth and confidence[path] > least][:width]
+        if not expanded:
+            break
+        for path, row in zip(expanded, level_rows(oracle, context, expanded), strict=True):
+            rows[path] = row
             for token in islice(ranking(row), width):
                 value = confidence[path] * min(1, row[token])  # float rows may pass 1
                 if value <= least:
@@ -83,9 +86,11 @@ def _as_tree(kept: list[Context], rows: dict[Context, Row]) -> DraftTree:
     nodes = {path: node for node, path in enumerate(kept)}
     tokens = tuple(path[-1] for path in kept[1:])
     parents = tuple(nodes[path[:-1]] for path in kept[1:])
-    draws = {}
-    for parent in dict.fromkeys(parents):
-        children = tuple(node for node, above in enumerate(parents, start=1) if above == parent)
-        below = tuple(tokens[node - 1] for node in children)
-        draws[parent] = Siblings(children, below, rows[kept[parent]], top)
-    return DraftTree(tokens, parents, draws)
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(parents, start=1):
+        children.setdefault(parent, []).append(node)
+    draws = {
+        parent: Siblings(tuple(below), tuple(tokens[node - 1] for node in below), rows[kept[parent]], top)
+        for parent, below in children.items()
+    }
+    return DraftTree(tokens, parents, draws, sampled=True)  # the first of each ranking, by construction

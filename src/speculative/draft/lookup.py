@@ -9,6 +9,7 @@ from functools import partial
 
 from speculative.chance import Chance
 from speculative.distribution import Context, point_mass
+from speculative.draft.history import History, check_vocab_size
 from speculative.draft.proposal import NO_DRAFT, Draft, Drafter
 
 
@@ -30,8 +31,15 @@ def lookup(vocab_size: int, *, max_match: int = 3, vocabulary: tuple[str, ...] |
         It proposes the tokens that followed the latest earlier occurrence of the longest matching suffix, and
         nothing where there is none. No `chance` is asked.
 
+    Raises
+    ------
+    ValueError
+        For a `max_match` below 1, and a vocabulary that is none or larger than that of characters.
+
     Notes
     -----
+    A draft takes a few microseconds, whatever the length of the text: the context is searched as a string.
+
     **Law.** The draft is a function of the context, so each token's law is a point mass: a verifier accepts
     it with the target's own probability, and the residual is the target without it.
     """
@@ -39,14 +47,18 @@ def lookup(vocab_size: int, *, max_match: int = 3, vocabulary: tuple[str, ...] |
         raise ValueError(
             f"max_match={max_match}: give the length of the longest suffix to look for, 1 or more"
         )
-    return Drafter(partial(_copy, vocab_size, max_match), vocab_size, vocabulary)
+    check_vocab_size("lookup", vocab_size)
+    return Drafter(partial(_copy, History(), vocab_size, max_match), vocab_size, vocabulary)
 
 
-def _copy(vocab_size: int, max_match: int, _: Chance, context: Context, num_draft_tokens: int) -> Draft:
-    for length in range(min(max_match, len(context) - 1), 0, -1):
-        suffix = context[-length:]
-        for start in range(len(context) - length - 1, -1, -1):
-            if context[start : start + length] == suffix:
-                tokens = context[start + length : start + length + num_draft_tokens]
-                return Draft(tokens, tuple(point_mass(token, vocab_size) for token in tokens))
+def _copy(
+    history: History, vocab_size: int, max_match: int, _: Chance, context: Context, num_draft_tokens: int
+) -> Draft:
+    string = history(context)
+    end = len(string) - 1  # a match is followed by a token at least
+    for length in range(min(max_match, end), 0, -1):
+        start = string.rfind(string[-length:], 0, end)
+        if start >= 0:
+            tokens = context[start + length : start + length + num_draft_tokens]
+            return Draft(tokens, tuple(point_mass(token, vocab_size) for token in tokens))
     return NO_DRAFT

@@ -32,8 +32,9 @@ def paths(oracle: Oracle, num_paths: int, *, trunk: int = 0) -> Drafter:
     Returns
     -------
     Drafter
-        At most `trunk` + K (`num_draft_tokens` - `trunk`) nodes. One oracle call per node that has children,
-        one `pick` per path and level; ends early at the oracle's context limit.
+        At most `trunk` + K (`num_draft_tokens` - `trunk`) nodes. Each level is one pass of an
+        oracle that scores trees; another one is called once per node that has children. One `pick` per path
+        and level. Ends early at the oracle's context limit.
 
     Raises
     ------

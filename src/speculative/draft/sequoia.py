@@ -32,8 +32,8 @@ def sequoia(oracle: Oracle, rates: Sequence[Number], num_nodes: int) -> Drafter:
     Returns
     -------
     Drafter
-        One oracle call per node that has children, one `pick` a node. The shape is computed once for each
-        depth that is asked for.
+        Each level is one pass of an oracle that scores trees; another one is called once per node that has
+        children. One `pick` a node. The shape is computed once for each depth that is asked for.
 
     Raises
     ------

@@ -58,7 +58,12 @@ class Siblings(NamedTuple):
 
 
 def draw_siblings(chance: Chance, scheme: Scheme, row: Row, count: int) -> tuple[int, ...]:
-    """Draw up to `count` siblings, (count,); fewer where the scheme has nothing left to draw."""
+    """Draw up to `count` siblings, (count,); fewer where the scheme has nothing left to draw.
+
+    One `pick` a sibling; the most probable tokens (`top`) are taken without asking.
+    """
+    if scheme is top:
+        return tuple(islice(ranking(row), count))
     drawn: tuple[int, ...] = ()
     while len(drawn) < count and (law := scheme(row, drawn, count)) is not None:
         drawn = (*drawn, chance.pick(law))

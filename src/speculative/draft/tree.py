@@ -35,8 +35,8 @@ def tree(oracle: Oracle, branching: Sequence[int], *, scheme: Scheme = without_r
     Returns
     -------
     Drafter
-        One oracle call per node that has children, one `pick` a draw; ends early at the oracle's context
-        limit.
+        Each level is one pass of an oracle that scores trees; another one is called once per node that has
+        children. One `pick` a draw, none with `top`. Ends early at the oracle's context limit.
 
     Raises
     ------
