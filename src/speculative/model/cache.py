@@ -1,0 +1,259 @@
+"""The cache of a Llama: keys, values and hidden states of what it has read, cut back by setting a length.
+
+Nobody calls for a rollback. A cached model is asked about a context and drafted tokens behind it; it compares
+the context with the tokens it holds, goes on from where they part, and computes the rest in one pass. After a
+rejection, a switch to another text, or a branch of a tree that was dropped, that is all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speculative._numbers import count
+from speculative.distribution import Context
+from speculative.model.blocks import Floats, product
+from speculative.model.llama import Llama, forward
+from speculative.oracle import Oracle, from_logits
+
+__all__ = ["CachedLlama"]
+
+ROOM = 64  # positions behind the longest context, for the nodes of a tree; more are made when needed
+CHUNK = 128  # tokens computed at once: bounds the memory of the scores
+
+
+class CachedLlama:
+    """A Llama with a cache for each of several texts.
+
+    Parameters
+    ----------
+    llama : Llama
+    sessions : int
+        How many texts are kept side by side. A context goes on with the session that shares most with it;
+        where it shares less than half of any, with a new one, or with the one unused for longest.
+    context_limit : int, optional
+        The longest context; by default what the model is made for. It bounds the memory, see `nbytes`.
+    vocabulary : sequence of str, optional
+        What each token stands for.
+
+    Raises
+    ------
+    ValueError
+        For no session, and for a limit beyond the model's positions.
+
+    Notes
+    -----
+    A session has one buffer for keys, one for values, one for hidden states, made when it is first used:
+    4 bytes times positions times (2 * layers * key/value heads * head_dim + hidden_size), where positions are
+    the longest context and 64 more for drafts. Not for two threads at a time.
+    """
+
+    def __init__(
+        self,
+        llama: Llama,
+        *,
+        sessions: int = 1,
+        context_limit: int | None = None,
+        vocabulary: Sequence[str] | None = None,
+    ) -> None:
+        config = llama.config
+        self.llama, self._sessions = llama, list[Session]()
+        self._first = () if config.bos_token_id is None else (config.bos_token_id,)
+        longest = config.max_position_embeddings - len(self._first)
+        limit = longest if context_limit is None else count("context_limit", context_limit)
+        if limit > longest:
+            raise ValueError(
+                f"context_limit is {limit}: the model has positions for contexts of {longest} tokens at most"
+            )
+        self._most, self._positions = count("sessions", sessions), limit + len(self._first)
+        self.oracle: Oracle = from_logits(
+            self._row,
+            config.vocab_size,
+            score_tree=self._rows,
+            vocabulary=vocabulary,
+            context_limit=limit,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the sessions' buffers take now."""
+        return sum(session.nbytes for session in self._sessions)
+
+    def states(self, context: Context) -> Floats:
+        """The hidden states after the last norm, of every token of a context that is read.
+
+        Parameters
+        ----------
+        context : tuple of int
+
+        Returns
+        -------
+        ndarray of float32, shape (n, hidden_size)
+            A view, valid until the model is asked again; with a first token of the model's own in front, n is
+            one more than the length of `context`.
+        """
+        tokens = self._sequence(context)
+        session = self._session(tokens)
+        session.read(tokens)
+        return session.hidden[: len(tokens)]
+
+    def _row(self, context: Context) -> Floats:
+        return self._rows(context, (), ())[0]
+
+    def _rows(self, context: Context, tokens: Context, parents: Context) -> Floats:
+        """Logits after the context and after each node, shape (1 + nodes, V), in one pass."""
+        sequence = self._sequence(context)
+        hidden = self._session(sequence).read(sequence, tokens, parents)
+        logits: Floats = product(hidden, self.llama.head)[:, : self.llama.config.vocab_size]
+        return logits
+
+    def _sequence(self, context: Context) -> Context:
+        sequence = self._first + context
+        if not sequence:
+            raise ValueError(
+                "an empty context, and this model has no first token (bos_token_id): give one token or more"
+            )
+        return sequence
+
+    def _session(self, sequence: Context) -> Session:
+        """Return the session to go on with, made the last of the list."""
+        sessions = self._sessions
+        if sessions and sessions[-1].continues(sequence):  # as nearly always
+            return sessions[-1]
+        shared = [session.shared(sequence) for session in sessions]
+        best = max(range(len(sessions)), key=shared.__getitem__, default=0)
+        if not sessions or 2 * shared[best] < len(sessions[best].tokens):
+            if len(sessions) < self._most:
+                sessions.append(Session(self.llama, self._positions))
+                return sessions[-1]
+            best = 0  # unused for longest
+        sessions.append(sessions.pop(best))
+        return sessions[-1]
+
+
+class Session:
+    """What is kept of one text: `tokens`, then the nodes of the tree that was scored last."""
+
+    def __init__(self, llama: Llama, positions: int) -> None:
+        config, capacity = llama.config, positions + ROOM
+        self.llama, heads, width = llama, config.num_key_value_heads, config.head_dim
+        self.keys = np.empty((config.num_hidden_layers, heads, width, capacity), dtype=np.float32)
+        self.values = np.empty((config.num_hidden_layers, heads, capacity, width), dtype=np.float32)
+        self.hidden = np.empty((capacity, config.hidden_size), dtype=np.float32)
+        self.tokens: Context = ()
+        self.nodes: dict[tuple[int, int], int] = {}  # (parent, token) -> node, as in `Oracle.score_tree`
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the buffers."""
+        return self.keys.nbytes + self.values.nbytes + self.hidden.nbytes
+
+    def continues(self, sequence: Context) -> bool:
+        """Whether a sequence begins with all of this text."""
+        return sequence[: len(self.tokens)] == self.tokens
+
+    def shared(self, sequence: Context) -> int:
+        """How many tokens at the beginning are the same."""
+        for i, (mine, theirs) in enumerate(zip(self.tokens, sequence, strict=False)):
+            if mine != theirs:
+                return i
+        return min(len(self.tokens), len(sequence))
+
+    def read(self, sequence: Context, tokens: Context = (), parents: Context = ()) -> Floats:
+        """Go on to a sequence and a tree behind it; the hidden states of its end and of the nodes."""
+        self._cut_back(sequence)
+        start, end = len(self.tokens), len(sequence)
+        self._make_room(end + len(tokens))
+        for first in range(start, end, CHUNK):
+            last = min(first + CHUNK, end)
+            behind = (tokens, parents) if last == end else ((), ())
+            self._compute(first, sequence[first:last], *behind)
+            self.tokens = sequence[:last]
+        if start == end and tokens:
+            self._compute(end, (), tokens, parents)
+        self.nodes = {
+            (parent, token): node for node, (parent, token) in enumerate(zip(parents, tokens, strict=True), 1)
+        }
+        return self.hidden[end - 1 : end + len(tokens)]
+
+    def _cut_back(self, sequence: Context) -> None:
+        """Keep what the sequence begins with, the nodes on its way included."""
+        if not self.continues(sequence):
+            self.tokens = self.tokens[: self.shared(sequence)]
+        elif self.nodes:
+            length, path, node = len(self.tokens), [], 0
+            for token in sequence[length:]:
+                if (found := self.nodes.get((node, token))) is None:
+                    break
+                path.append(node := found)
+            if path != [*range(1, len(path) + 1)]:  # a branch: move its rows to the front
+                kept, branch = slice(length, length + len(path)), np.array(path) + (length - 1)
+                self.keys[..., kept] = self.keys[..., branch]
+                self.values[:, :, kept] = self.values[:, :, branch]
+                self.hidden[kept] = self.hidden[branch]
+            self.tokens = sequence[: length + len(path)]
+        self.nodes = {}
+
+    def _make_room(self, positions: int) -> None:
+        """Make the buffers larger where a tree is too large for them."""
+        more = positions - len(self.hidden)
+        if more > 0:
+            self.keys = np.pad(self.keys, ((0, 0), (0, 0), (0, 0), (0, more)))
+            self.values = np.pad(self.values, ((0, 0), (0, 0), (0, more), (0, 0)))
+            self.hidden = np.pad(self.hidden, ((0, more), (0, 0)))
+
+    def _compute(self, start: int, tokens: Context, nodes: Context, parents: Context) -> None:
+        """Compute tokens from position `start` on, and the nodes of a tree behind them, in one pass."""
+        rows = len(tokens) + len(nodes)
+        places, mask = shape_of(len(tokens), parents)
+        new, seen = slice(start, start + rows), slice(start + rows)
+        heads, width = self.keys.shape[1:3]
+
+        def attend(layer: int, queries: Floats, keys: Floats, values: Floats) -> Floats:
+            self.keys[layer, :, :, new] = keys.transpose(1, 2, 0)
+            self.values[layer, :, new] = values.transpose(1, 0, 2)
+            grouped = queries.reshape(rows, heads, -1, width).transpose(
+                1, 0, 2, 3
+            )  # [heads, rows, group, width]
+            scores = (
+                grouped.reshape(heads, -1, width) @ self.keys[layer, :, :, seen]
+            )  # [heads, rows * group, seen]
+            if rows > 1:
+                scores.reshape(heads, rows, -1, seen.stop)[..., start:] += mask
+            scores -= scores.max(axis=-1, keepdims=True)
+            np.exp(scores, out=scores)
+            mixed = scores @ self.values[layer, :, seen]
+            mixed /= scores.sum(axis=-1, keepdims=True)
+            return mixed.reshape(heads, rows, -1, width).transpose(1, 0, 2, 3).reshape(rows, -1)
+
+        self.hidden[new] = forward(self.llama, np.array(tokens + nodes), start + places, attend)
+
+
+@lru_cache(maxsize=256)
+def shape_of(tokens: int, parents: Context) -> tuple[NDArray[np.intp], Floats]:
+    """Where the rows of a pass stand, and which of one another they see.
+
+    Parameters
+    ----------
+    tokens : int
+        Tokens in a row, before the tree; node 0 is the last of them.
+    parents : tuple of int
+        The node that each node follows.
+
+    Returns
+    -------
+    places : ndarray of int, shape (rows,)
+        Position of each row, from the first one's on.
+    mask : ndarray of float32, shape (rows, 1, rows)
+        What to add to scores: 0 for the row itself and those before it on its path, -inf for others.
+    """
+    rows = tokens + len(parents)
+    places, sees = np.arange(rows), np.tri(rows, dtype=bool)
+    for row, parent in enumerate(parents, tokens):
+        above = tokens - 1 + parent  # -1 for the last token of an earlier pass
+        places[row] = (places[above] if above >= 0 else -1) + 1
+        sees[row, :row] = sees[above, :row] if above >= 0 else False
+    return places, np.where(sees, 0, -np.inf).astype(np.float32)[:, None]
