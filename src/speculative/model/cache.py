@@ -98,10 +98,12 @@ class CachedLlama:
         tokens = self._sequence(context)
         session = self._session(tokens)
         session.read(tokens)
-        return session.hidden[: len(tokens)]
+        states: Floats = session.hidden[: len(tokens)]
+        return states
 
     def _row(self, context: Context) -> Floats:
-        return self._rows(context, (), ())[0]
+        row: Floats = self._rows(context, (), ())[0]
+        return row
 
     def _rows(self, context: Context, tokens: Context, parents: Context) -> Floats:
         """Logits after the context and after each node, shape (1 + nodes, V), in one pass."""
@@ -157,10 +159,14 @@ class Session:
 
     def shared(self, sequence: Context) -> int:
         """How many tokens at the beginning are the same."""
-        for i, (mine, theirs) in enumerate(zip(self.tokens, sequence, strict=False)):
-            if mine != theirs:
-                return i
-        return min(len(self.tokens), len(sequence))
+        low, high = 0, min(len(self.tokens), len(sequence))
+        while low < high:  # slices are compared in C: sooner done than token by token
+            middle = (low + high + 1) // 2
+            if self.tokens[low:middle] == sequence[low:middle]:
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
     def read(self, sequence: Context, tokens: Context = (), parents: Context = ()) -> Floats:
         """Go on to a sequence and a tree behind it; the hidden states of its end and of the nodes."""
@@ -215,17 +221,13 @@ class Session:
         def attend(layer: int, queries: Floats, keys: Floats, values: Floats) -> Floats:
             self.keys[layer, :, :, new] = keys.transpose(1, 2, 0)
             self.values[layer, :, new] = values.transpose(1, 0, 2)
-            grouped = queries.reshape(rows, heads, -1, width).transpose(
-                1, 0, 2, 3
-            )  # [heads, rows, group, width]
-            scores = (
-                grouped.reshape(heads, -1, width) @ self.keys[layer, :, :, seen]
-            )  # [heads, rows * group, seen]
+            grouped = queries.reshape(rows, heads, -1, width).transpose(1, 0, 2, 3).reshape(heads, -1, width)
+            scores: Floats = grouped @ self.keys[layer, :, :, seen]  # [heads, rows * group, seen]
             if rows > 1:
                 scores.reshape(heads, rows, -1, seen.stop)[..., start:] += mask
             scores -= scores.max(axis=-1, keepdims=True)
             np.exp(scores, out=scores)
-            mixed = scores @ self.values[layer, :, seen]
+            mixed: Floats = scores @ self.values[layer, :, seen]
             mixed /= scores.sum(axis=-1, keepdims=True)
             return mixed.reshape(heads, rows, -1, width).transpose(1, 0, 2, 3).reshape(rows, -1)
 
@@ -256,4 +258,6 @@ def shape_of(tokens: int, parents: Context) -> tuple[NDArray[np.intp], Floats]:
         above = tokens - 1 + parent  # -1 for the last token of an earlier pass
         places[row] = (places[above] if above >= 0 else -1) + 1
         sees[row, :row] = sees[above, :row] if above >= 0 else False
-    return places, np.where(sees, 0, -np.inf).astype(np.float32)[:, None]
+    mask = np.full((rows, 1, rows), -np.inf, dtype=np.float32)
+    mask[sees[:, None]] = 0
+    return places, mask
