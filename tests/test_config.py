@@ -73,6 +73,11 @@ def test_the_rotary_base_is_read_from_the_new_place_and_from_the_old_one():
     assert LlamaConfig.from_json({**SIZES, **without_base}, "config.json").rope_theta == 1e4
 
 
+def test_the_rotary_base_is_written_in_both_places():
+    fields = read().to_json()
+    assert fields["rope_theta"] == fields["rope_parameters"]["rope_theta"] == 5e5
+
+
 def test_what_a_llama_does_not_read_is_ignored():
     assert (
         read(attention_bias=False, hidden_act="silu", torch_dtype="bfloat16", eos_token_id=[1, 2]) == read()

@@ -173,8 +173,9 @@ def test_trees_agree_path_by_path(pair):
         before = first(model) + context[:length]
         rows = ours.oracle.score_tree(context[:length], nodes, parents)
         assert same(np.log(rows), np.array([logits_of(model, before + path)[-1] for path in paths]))
-    branch = context[:11] + paths[9]  # what a verifier may accept: its rows are moved, then read
-    assert same(np.log(ours.oracle(branch)), logits_of(model, first(model) + branch)[-1])
+    branch, after = context[:11] + paths[9], text(2, seed=3)  # what a verifier may accept: its rows are moved
+    expected = logits_of(model, first(model) + branch + after)
+    assert same(np.log(ours.oracle.score(branch, after)), expected[-3:])
 
 
 def test_the_empty_context_has_the_law_after_the_first_token(tmp_path):
@@ -213,6 +214,7 @@ def test_tokenizers_written_here_are_read_by_transformers(tmp_path):
     write_tokenizer(tmp_path, characters)
     ours, theirs = read_tokenizer(tmp_path), transformers.AutoTokenizer.from_pretrained(tmp_path)
     sentence = "\n\nA  cab, (a B) .\n'C' ?\n ABC abc: \n"
+    assert type(theirs) is transformers.PreTrainedTokenizerFast
     assert theirs.vocab_size == len(theirs) == len(characters)
     assert tuple(theirs(sentence)["input_ids"]) == ours.encode(sentence)
     for skip_special_tokens in (False, True):
