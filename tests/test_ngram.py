@@ -211,6 +211,28 @@ def test_oracles_can_be_pickled(exact):
     assert all(list(copy(context)) == list(oracle(context)) for context in CONTEXTS)
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_rows_are_the_same_whatever_was_asked_before_and_however_many_are_kept(exact, monkeypatch):
+    text = (0, 1, 2, 1, 1, 0, 2, 1, 0)
+    options = {"order": 4, "vocab_size": VOCAB_SIZE, "exact": exact}
+    alone = {context: list(fit_ngram(text, **options)(context)) for context in CONTEXTS}
+    row_bytes = VOCAB_SIZE * ngram.NUMBER_BYTES["O" if exact else "f"]
+    for kept, order in product((0, 1, 5, 1_000), (CONTEXTS, CONTEXTS[::-1])):
+        monkeypatch.setattr(ngram, "KEPT_BYTES", kept * row_bytes)
+        oracle = fit_ngram(text, **options)
+        for context in (*order, *order):
+            assert list(oracle(context)) == alone[context]
+            assert 1 <= len(oracle.row.known) <= max(1, kept)
+        assert oracle(CONTEXTS[-1]) is oracle(CONTEXTS[-1])
+
+
+def test_rows_that_are_kept_stay_where_they_are():
+    oracle = fit_ngram((0, 1, 2, 1, 1, 0, 2, 1, 0), order=3, vocab_size=VOCAB_SIZE)
+    oracle((0, 1))
+    assert len(oracle.row.known) == 3
+    assert not pickle.loads(pickle.dumps(oracle)).row.known
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64])
 def test_a_text_may_be_an_array_of_any_integers(dtype):
     text = (0, 1, 2, 1, 1, 0, 2, 1, 0)

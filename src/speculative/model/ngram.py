@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from numbers import Rational
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,10 @@ from speculative.oracle import Oracle
 __all__ = ["cross_entropy", "fit_ngram"]
 
 Integers: TypeAlias = NDArray[np.integer[Any]]
+
+KEPT_BYTES = 2**24
+NUMBER_BYTES = {"f": 8, "O": 128}
+"""What a probability takes: a float, and about a Fraction."""
 
 
 def fit_ngram(
@@ -126,30 +130,62 @@ class Level:
     counts: NDArray[Any]  # [G] c(hw), positive; of the rows' number type
 
 
+class Known(NamedTuple):
+    """The row after a context, and which one of its level the context is: None where the text has it not."""
+
+    number: int | None
+    row: Row
+
+
 @dataclass(frozen=True, eq=False)
 class Ngram:
-    """An interpolated n-gram model: a function from contexts to rows. Made by `fit_ngram`."""
+    """An interpolated n-gram model: a function from contexts to rows. Made by `fit_ngram`.
+
+    Rows are kept, that of a context to make those of longer ones from, until `KEPT_BYTES` of them are; then
+    it begins anew.
+    """
 
     levels: tuple[Level, ...]  # by length of context, 0 to order - 1
     discount: float | Fraction
     uniform: float | Fraction
     vocab_size: int
+    known: dict[Context, Known] = field(default_factory=dict, repr=False)
 
     def __call__(self, context: Context) -> Row:
         """The law of the token after `context`, shape (V,), read-only."""
-        row = np.full(self.vocab_size, self.uniform)
-        number = 0
-        for level, token in zip(self.levels, (0, *context[: -len(self.levels) : -1]), strict=False):
-            key = token + self.vocab_size * number
-            number = int(level.contexts.searchsorted(key))
-            if number == len(level.contexts) or level.contexts[number] != key or not level.totals[number]:
-                break  # and so it is for all longer contexts
-            start, stop = level.starts[number : number + 2].tolist()
-            total = level.totals[number]
-            row *= self.discount * (stop - start) / total
-            row[level.tokens[start:stop]] += (level.counts[start:stop] - self.discount) / total
+        return self._known(context[max(0, len(context) - len(self.levels) + 1) :]).row
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs; rows that are kept it makes itself."""
+        return {**self.__dict__, "known": {}}
+
+    def _known(self, context: Context) -> Known:
+        found = self.known.get(context)
+        if found is None:
+            shorter = (
+                self._known(context[1:]) if context else Known(0, np.full(self.vocab_size, self.uniform))
+            )
+            found = self._longer(shorter, context)
+            if len(self.known) * self.vocab_size * NUMBER_BYTES[found.row.dtype.kind] >= KEPT_BYTES:
+                self.known.clear()
+            self.known[context] = found
+        return found
+
+    def _longer(self, shorter: Known, context: Context) -> Known:
+        """From what is known after all tokens but the first."""
+        if shorter.number is None:
+            return shorter
+        level = self.levels[len(context)]
+        key = (context[0] if context else 0) + self.vocab_size * shorter.number
+        number = int(level.contexts.searchsorted(key))
+        if number == len(level.contexts) or level.contexts[number] != key or not level.totals[number]:
+            return Known(None, shorter.row)
+        start, stop = level.starts[number : number + 2].tolist()
+        total = level.totals[number]
+        row = shorter.row * (self.discount * (stop - start) / total)
+        row[level.tokens[start:stop]] += (level.counts[start:stop] - self.discount) / total
         row.flags.writeable = False
-        return row
+        return Known(number, row)
 
 
 def _levels(text: Integers, order: int, vocab_size: int, smoothing: str, number: type) -> Iterator[Level]:
