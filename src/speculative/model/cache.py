@@ -8,7 +8,7 @@ rejection, a switch to another text, or a branch of a tree that was dropped, tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from speculative._numbers import count
 from speculative.distribution import Context
 from speculative.model.blocks import Floats, product
+from speculative.model.config import LlamaConfig
 from speculative.model.llama import Llama, forward
 from speculative.oracle import Oracle, from_logits
 
@@ -61,14 +62,14 @@ class CachedLlama:
     ) -> None:
         config = llama.config
         self.llama, self._sessions = llama, list[Session]()
-        self._first = () if config.bos_token_id is None else (config.bos_token_id,)
-        longest = config.max_position_embeddings - len(self._first)
+        self.first = () if config.bos_token_id is None else (config.bos_token_id,)
+        longest = config.max_position_embeddings - len(self.first)
         limit = longest if context_limit is None else count("context_limit", context_limit)
         if limit > longest:
             raise ValueError(
                 f"context_limit is {limit}: the model has positions for contexts of {longest} tokens at most"
             )
-        self._most, self._positions = count("sessions", sessions), limit + len(self._first)
+        self._most, self._positions = count("sessions", sessions), limit + len(self.first)
         self.oracle: Oracle = from_logits(
             self._row,
             config.vocab_size,
@@ -80,7 +81,7 @@ class CachedLlama:
     @property
     def nbytes(self) -> int:
         """Bytes that the sessions' buffers take now."""
-        return sum(session.nbytes for session in self._sessions)
+        return sum(session.buffers.nbytes for session in self._sessions)
 
     def states(self, context: Context) -> Floats:
         """The hidden states after the last norm, of every token of a context that is read.
@@ -92,13 +93,15 @@ class CachedLlama:
         Returns
         -------
         ndarray of float32, shape (n, hidden_size)
-            A view, valid until the model is asked again; with a first token of the model's own in front, n is
+            A view, valid until the model is asked again. With a first token of the model's own in front, n is
             one more than the length of `context`.
         """
-        tokens = self._sequence(context)
+        tokens = self.first + context
+        if not tokens:
+            return np.empty((0, self.llama.config.hidden_size), dtype=np.float32)
         session = self._session(tokens)
         session.read(tokens)
-        states: Floats = session.hidden[: len(tokens)]
+        states: Floats = session.buffers.hidden[: len(tokens)]
         return states
 
     def _row(self, context: Context) -> Floats:
@@ -113,7 +116,7 @@ class CachedLlama:
         return logits
 
     def _sequence(self, context: Context) -> Context:
-        sequence = self._first + context
+        sequence = self.first + context
         if not sequence:
             raise ValueError(
                 "an empty context, and this model has no first token (bos_token_id): give one token or more"
@@ -125,7 +128,7 @@ class CachedLlama:
         sessions = self._sessions
         if sessions and sessions[-1].continues(sequence):  # as nearly always
             return sessions[-1]
-        shared = [session.shared(sequence) for session in sessions]
+        shared = [common(session.tokens, sequence) for session in sessions]
         best = max(range(len(sessions)), key=shared.__getitem__, default=0)
         if not sessions or 2 * shared[best] < len(sessions[best].tokens):
             if len(sessions) < self._most:
@@ -136,43 +139,61 @@ class CachedLlama:
         return sessions[-1]
 
 
-class Session:
-    """What is kept of one text: `tokens`, then the nodes of the tree that was scored last."""
+class Buffers:
+    """Keys, values and hidden states by position, in one buffer each for all layers."""
 
-    def __init__(self, llama: Llama, positions: int) -> None:
-        config, capacity = llama.config, positions + ROOM
-        self.llama, heads, width = llama, config.num_key_value_heads, config.head_dim
-        self.keys = np.empty((config.num_hidden_layers, heads, width, capacity), dtype=np.float32)
-        self.values = np.empty((config.num_hidden_layers, heads, capacity, width), dtype=np.float32)
-        self.hidden = np.empty((capacity, config.hidden_size), dtype=np.float32)
-        self.tokens: Context = ()
-        self.nodes: dict[tuple[int, int], int] = {}  # (parent, token) -> node, as in `Oracle.score_tree`
+    def __init__(self, config: LlamaConfig, positions: int) -> None:
+        heads, width, layers = config.num_key_value_heads, config.head_dim, config.num_hidden_layers
+        self.keys = np.empty((layers, heads, width, positions), dtype=np.float32)
+        self.values = np.empty((layers, heads, positions, width), dtype=np.float32)
+        self.hidden = np.empty((positions, config.hidden_size), dtype=np.float32)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the buffers."""
         return self.keys.nbytes + self.values.nbytes + self.hidden.nbytes
 
+    def make_room(self, positions: int) -> None:
+        """Make the buffers larger where a tree is too large for them."""
+        if (more := positions - len(self.hidden)) > 0:
+            self.keys = np.pad(self.keys, ((0, 0), (0, 0), (0, 0), (0, more)))
+            self.values = np.pad(self.values, ((0, 0), (0, 0), (0, more), (0, 0)))
+            self.hidden = np.pad(self.hidden, ((0, more), (0, 0)))
+
+    def move(self, rows: list[int], start: int) -> None:
+        """Move rows so that they stand in order from a position on."""
+        kept = slice(start, start + len(rows))
+        self.keys[..., kept] = self.keys[..., rows]
+        self.values[:, :, kept] = self.values[:, :, rows]
+        self.hidden[kept] = self.hidden[rows]
+
+    def attend(  # noqa: PLR0917 (the first three are bound by `forward`'s caller, the others are its own)
+        self, start: int, mask: Floats | None, layer: int, queries: Floats, keys: Floats, values: Floats
+    ) -> Floats:
+        """Keep the keys and values of new rows from a position on, and mix the values up to them."""
+        new, seen = slice(start, start + len(queries)), slice(start + len(queries))
+        self.keys[layer, :, :, new] = keys.transpose(1, 2, 0)
+        self.values[layer, :, new] = values.transpose(1, 0, 2)
+        return mix(queries, self.keys[layer, :, :, seen], self.values[layer, :, seen], mask)
+
+
+class Session:
+    """What is kept of one text: `tokens`, then the nodes of the tree that was scored last."""
+
+    def __init__(self, llama: Llama, positions: int) -> None:
+        self.llama, self.buffers = llama, Buffers(llama.config, positions + ROOM)
+        self.tokens: Context = ()
+        self.nodes: dict[tuple[int, int], int] = {}  # (parent, token) -> node, as in `Oracle.score_tree`
+
     def continues(self, sequence: Context) -> bool:
         """Whether a sequence begins with all of this text."""
         return sequence[: len(self.tokens)] == self.tokens
-
-    def shared(self, sequence: Context) -> int:
-        """How many tokens at the beginning are the same."""
-        low, high = 0, min(len(self.tokens), len(sequence))
-        while low < high:  # slices are compared in C: sooner done than token by token
-            middle = (low + high + 1) // 2
-            if self.tokens[low:middle] == sequence[low:middle]:
-                low = middle
-            else:
-                high = middle - 1
-        return low
 
     def read(self, sequence: Context, tokens: Context = (), parents: Context = ()) -> Floats:
         """Go on to a sequence and a tree behind it; the hidden states of its end and of the nodes."""
         self._cut_back(sequence)
         start, end = len(self.tokens), len(sequence)
-        self._make_room(end + len(tokens))
+        self.buffers.make_room(end + len(tokens))
         for first in range(start, end, CHUNK):
             last = min(first + CHUNK, end)
             behind = (tokens, parents) if last == end else ((), ())
@@ -183,59 +204,74 @@ class Session:
         self.nodes = {
             (parent, token): node for node, (parent, token) in enumerate(zip(parents, tokens, strict=True), 1)
         }
-        return self.hidden[end - 1 : end + len(tokens)]
+        return self.buffers.hidden[end - 1 : end + len(tokens)]
 
     def _cut_back(self, sequence: Context) -> None:
         """Keep what the sequence begins with, the nodes on its way included."""
         if not self.continues(sequence):
-            self.tokens = self.tokens[: self.shared(sequence)]
+            self.tokens = self.tokens[: common(self.tokens, sequence)]
         elif self.nodes:
             length, path, node = len(self.tokens), [], 0
             for token in sequence[length:]:
                 if (found := self.nodes.get((node, token))) is None:
                     break
                 path.append(node := found)
-            if path != [*range(1, len(path) + 1)]:  # a branch: move its rows to the front
-                kept, branch = slice(length, length + len(path)), np.array(path) + (length - 1)
-                self.keys[..., kept] = self.keys[..., branch]
-                self.values[:, :, kept] = self.values[:, :, branch]
-                self.hidden[kept] = self.hidden[branch]
+            if path != [*range(1, len(path) + 1)]:
+                self.buffers.move([length - 1 + node for node in path], length)
             self.tokens = sequence[: length + len(path)]
         self.nodes = {}
 
-    def _make_room(self, positions: int) -> None:
-        """Make the buffers larger where a tree is too large for them."""
-        more = positions - len(self.hidden)
-        if more > 0:
-            self.keys = np.pad(self.keys, ((0, 0), (0, 0), (0, 0), (0, more)))
-            self.values = np.pad(self.values, ((0, 0), (0, 0), (0, more), (0, 0)))
-            self.hidden = np.pad(self.hidden, ((0, more), (0, 0)))
-
     def _compute(self, start: int, tokens: Context, nodes: Context, parents: Context) -> None:
         """Compute tokens from position `start` on, and the nodes of a tree behind them, in one pass."""
-        rows = len(tokens) + len(nodes)
         places, mask = shape_of(len(tokens), parents)
-        new, seen = slice(start, start + rows), slice(start + rows)
-        heads, width = self.keys.shape[1:3]
+        hidden = forward(
+            self.llama, np.array(tokens + nodes), start + places, partial(self.buffers.attend, start, mask)
+        )
+        self.buffers.hidden[start : start + len(hidden)] = hidden
 
-        def attend(layer: int, queries: Floats, keys: Floats, values: Floats) -> Floats:
-            self.keys[layer, :, :, new] = keys.transpose(1, 2, 0)
-            self.values[layer, :, new] = values.transpose(1, 0, 2)
-            grouped = queries.reshape(rows, heads, -1, width).transpose(1, 0, 2, 3).reshape(heads, -1, width)
-            scores: Floats = grouped @ self.keys[layer, :, :, seen]  # [heads, rows * group, seen]
-            if rows > 1:
-                scores.reshape(heads, rows, -1, seen.stop)[..., start:] += mask
-            scores -= scores.max(axis=-1, keepdims=True)
-            np.exp(scores, out=scores)
-            mixed: Floats = scores @ self.values[layer, :, seen]
-            mixed /= scores.sum(axis=-1, keepdims=True)
-            return mixed.reshape(heads, rows, -1, width).transpose(1, 0, 2, 3).reshape(rows, -1)
 
-        self.hidden[new] = forward(self.llama, np.array(tokens + nodes), start + places, attend)
+def common(first: Context, second: Context) -> int:
+    """How many tokens two texts have in common at the beginning."""
+    low, high = 0, min(len(first), len(second))
+    while low < high:  # slices are compared in C: sooner done than token by token
+        middle = (low + high + 1) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def mix(queries: Floats, keys: Floats, values: Floats, mask: Floats | None) -> Floats:
+    """Attention: for each row and head the values, weighted by the softmax of the scores.
+
+    Parameters
+    ----------
+    queries : ndarray, shape (rows, query heads, width)
+        Already scaled.
+    keys, values : ndarrays, shapes (heads, width, positions) and (heads, positions, width)
+        Of the key/value heads.
+    mask : ndarray, shape (rows, 1, last), optional
+        What to add to the scores of the last positions. All before them are seen, and without it these too.
+
+    Returns
+    -------
+    ndarray, shape (rows, query heads * width)
+    """
+    (rows, _, width), heads = queries.shape, len(keys)
+    grouped = queries.reshape(rows, heads, -1, width).transpose(1, 0, 2, 3).reshape(heads, -1, width)
+    scores: Floats = grouped @ keys  # [heads, rows * group, positions]
+    if mask is not None:
+        scores.reshape(heads, rows, -1, keys.shape[-1])[..., -mask.shape[-1] :] += mask
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    mixed: Floats = scores @ values
+    mixed /= scores.sum(axis=-1, keepdims=True)
+    return mixed.reshape(heads, rows, -1, width).transpose(1, 0, 2, 3).reshape(rows, -1)
 
 
 @lru_cache(maxsize=256)
-def shape_of(tokens: int, parents: Context) -> tuple[NDArray[np.intp], Floats]:
+def shape_of(tokens: int, parents: Context) -> tuple[NDArray[np.intp], Floats | None]:
     """Where the rows of a pass stand, and which of one another they see.
 
     Parameters
@@ -249,7 +285,7 @@ def shape_of(tokens: int, parents: Context) -> tuple[NDArray[np.intp], Floats]:
     -------
     places : ndarray of int, shape (rows,)
         Position of each row, from the first one's on.
-    mask : ndarray of float32, shape (rows, 1, rows)
+    mask : ndarray of float32, shape (rows, 1, rows), or None for a single row
         What to add to scores: 0 for the row itself and those before it on its path, -inf for others.
     """
     rows = tokens + len(parents)
@@ -260,4 +296,4 @@ def shape_of(tokens: int, parents: Context) -> tuple[NDArray[np.intp], Floats]:
         sees[row, :row] = sees[above, :row] if above >= 0 else False
     mask = np.full((rows, 1, rows), -np.inf, dtype=np.float32)
     mask[sees[:, None]] = 0
-    return places, mask
+    return places, mask if rows > 1 else None

@@ -1,0 +1,138 @@
+"""An EAGLE head in numpy: one layer that guesses the target's hidden states, with a cache of its own.
+
+The head reads entries. Entry t holds the target's state h[t] and the token after it, at position t:
+
+    s[t] = norm(layer(fc [embedding(x[t+1]); h[t]]))        logits of x[t+2]: the target's output matrix, s[t]
+
+(Li et al. 2024, section 4). Behind the context there are no states of the target's yet, and s[t] stands in
+for h[t+1] in the entry of each drafted token. Entries with states of the target's are kept from round to
+round as far as the texts agree, those of drafts for one round. `draft.eagle` drafts from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speculative.distribution import Context
+from speculative.model.blocks import Floats, block_width, blocked, product
+from speculative.model.cache import ROOM, Buffers, CachedLlama, common
+from speculative.model.llama import Integers, apply, norm, prepared_layer
+from speculative.oracle import Oracle, from_logits
+
+__all__ = ["EagleHead"]
+
+
+class EagleHead:
+    """An EAGLE head on the states of a cached target. Called with a context, it is the round's draft model.
+
+    Parameters
+    ----------
+    target : CachedLlama
+        Whose states the head reads: the same that scores the drafts, so that nothing is computed twice.
+    weights : mapping from str to ndarray
+        ``fc.weight``, shape (D, 2 D), ``norm.weight``, and ``layers.0.*`` as of a Llama, which may have
+        another inner width than the target.
+
+    Notes
+    -----
+    Memory: 4 bytes times positions times (2 * key/value heads * head_dim + D). Not for two threads at a time.
+    """
+
+    def __init__(self, target: CachedLlama, weights: Mapping[str, NDArray[Any]]) -> None:
+        llama, self.target = target.llama, target
+        inner = weights["layers.0.mlp.gate_proj.weight"].shape[0]
+        self._config = replace(llama.config, num_hidden_layers=1, intermediate_size=inner)
+        self._combine = blocked(weights["fc.weight"].T, block_width())
+        self._layer = prepared_layer(self._config, weights, "layers.0.")
+        self._norm = weights["norm.weight"].astype(np.float32) * np.float32(self._config.hidden_size**0.5)
+        self._buffers = Buffers(self._config, 0)
+        self._read: Context = ()  # the text whose entries are kept, the model's first token included
+        self._rows: dict[Context, int] = {}  # drafted path -> row of its entry
+
+    def __call__(self, context: Context) -> Oracle | None:
+        """The law of what comes behind a context, as an oracle of drafted paths.
+
+        Parameters
+        ----------
+        context : tuple of int
+
+        Returns
+        -------
+        Oracle or None
+            None where there is no state before the context's last token. It goes up to the target's context
+            limit.
+        """
+        limit = self.target.oracle.context_limit
+        if not context or not len(self.target.states(context[:-1])):
+            return None
+        return from_logits(
+            partial(self._row, context),
+            self._config.vocab_size,
+            score_tree=partial(self._tree, context),
+            vocabulary=self.target.oracle.vocabulary,
+            context_limit=None if limit is None else limit - len(context),
+        )
+
+    def _row(self, context: Context, path: Context) -> Floats:
+        self._go_to(context)
+        self._draft([path])
+        logits: Floats = self._logits([self._rows[path]])[0]
+        return logits
+
+    def _tree(self, context: Context, path: Context, tokens: Context, parents: Context) -> Floats:
+        paths = [path]
+        for token, parent in zip(tokens, parents, strict=True):
+            paths.append((*paths[parent], token))
+        self._go_to(context)
+        self._draft(paths)
+        return self._logits([self._rows[each] for each in paths])
+
+    def _logits(self, rows: list[int]) -> Floats:
+        logits: Floats = product(self._buffers.hidden[rows], self.target.llama.head)[
+            :, : self._config.vocab_size
+        ]
+        return logits
+
+    def _go_to(self, context: Context) -> None:
+        """Read the entries up to the context's end."""
+        text = (*self.target.first, *context)
+        if text == self._read:
+            return
+        states, kept = self.target.states(context[:-1]), max(common(self._read, text) - 1, 0)
+        self._read, self._rows = text[: kept + 1], {}
+        rows = np.arange(kept, len(states))
+        if len(rows):
+            self._compute(text[kept + 1 :], states[kept:], rows, np.tri(len(rows), dtype=bool))
+        self._read, self._rows = text, {(): len(states) - 1}
+
+    def _draft(self, paths: list[Context]) -> None:
+        """Make the entries of drafted paths, all of one depth in one pass."""
+        ends = {path[:end] for path in paths for end in range(1, len(path) + 1)}
+        root, missing = self._rows[()], sorted(ends.difference(self._rows), key=len)
+        for depth, group in groupby(missing, key=len):
+            level, drafted = list(group), len(self._rows) - 1
+            sees = np.eye(len(level), drafted + len(level), drafted, dtype=bool)
+            for row, path in enumerate(level):
+                sees[row, [self._rows[path[:end]] - root - 1 for end in range(1, depth)]] = True
+            above = self._buffers.hidden[[self._rows[path[:-1]] for path in level]]
+            self._compute(tuple(path[-1] for path in level), above, np.full(len(level), root + depth), sees)
+            self._rows |= {path: root + 1 + drafted + row for row, path in enumerate(level)}
+
+    def _compute(self, tokens: Context, states: Floats, positions: Integers, sees: NDArray[np.bool_]) -> None:
+        """Make one entry a row behind those there are; `sees` tells which of the last ones each row sees."""
+        start = positions[0] if not self._rows else self._rows[()] + len(self._rows)
+        end = start + len(tokens)
+        self._buffers.make_room(end + ROOM)
+        mask = np.where(sees, np.float32(0), np.float32(-np.inf))[:, None]
+        pairs = np.concatenate([self.target.llama.embedding[list(tokens)], states], axis=-1)
+        x = product(pairs, self._combine)[:, : self._config.hidden_size]
+        attend = partial(self._buffers.attend, start, mask, 0)
+        x = apply(self._layer, x, self.target.llama.rotation[positions], attend, config=self._config)
+        self._buffers.hidden[start:end] = norm(x, self._config) * self._norm
