@@ -40,8 +40,8 @@ def lookahead(oracle: Oracle, *, window: int = 5, ngram: int = 3, guesses: int =
     -------
     Drafter
         A tree of at most G (N - 1) + W - 1 + W (N - 2) nodes: the n-grams, and the window, whose guesses may
-        be accepted too. Its paths have up to W + N - 3 tokens; of a smaller `num_draft_tokens` the rest of
-        the window waits. No `chance` is asked. Nothing is drafted of an empty context.
+        be accepted too. Its paths have up to W + N - 3 tokens; where `num_draft_tokens` is less, columns
+        of the window that are cut off wait. No `chance` is asked. Nothing is drafted of an empty context.
 
     Raises
     ------
@@ -95,7 +95,8 @@ class _Lookahead:
         heads = tuple(column[0] for column in columns[1:])
         for place, column in enumerate(columns):
             path = heads[:place] + column[1:]
-            ends.append(_add(nodes, path) if len(path) <= num_draft_tokens else None)
+            end = _add(nodes, path[:num_draft_tokens])
+            ends.append(end if len(path) <= num_draft_tokens else None)
         draft = _certain(nodes, self.oracle.vocab_size)
         self.last = _Pass(context, draft.tokens, draft.parents, columns, ends)
         return draft
@@ -103,7 +104,8 @@ class _Lookahead:
     def iterate(self, context: Context) -> list[Context]:
         """Return the window's columns: that of the round before, one Jacobi iteration on, at its new place.
 
-        A column is a token at its place and the guesses of later rounds for the places after it.
+        A column has N - 1 tokens, the guess for its place and those of later rounds for the places after it.
+        New ones, at the beginning and where the text took several steps, are taken from the text.
         """
         columns: dict[int, Context] = {}
         if self.last is not None and context[: len(self.last.context)] == self.last.context:
@@ -111,14 +113,16 @@ class _Lookahead:
             rows = self.oracle.score_tree(before, tokens, parents)
             shift = len(before) - len(context)  # to the place after the tokens that came since
             for place, (column, end) in enumerate(zip(window, ends, strict=True), shift):
-                guessed = column if end is None else (*column, int(rows[end].argmax()))
-                full = len(guessed) == self.ngram
-                if full:
-                    self.keep(guessed)
-                if place + full >= 0:
-                    columns.setdefault(place + full, guessed[full:])
+                if end is None:
+                    columns.setdefault(place, column)
+                    continue
+                ngram = (*column, int(rows[end].argmax()))
+                self.keep(ngram)
+                columns[place + 1] = ngram[1:]
+        size = self.ngram - 1
         for place in range(self.window):
-            columns.setdefault(place, (context[(place - self.window) % len(context)],))  # the last tokens
+            if place not in columns:  # as the last tokens went on
+                columns[place] = tuple(context[(place - self.window + i) % len(context)] for i in range(size))
         return [columns[place] for place in range(self.window)]
 
     def keep(self, ngram: Context) -> None:

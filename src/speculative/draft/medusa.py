@@ -65,8 +65,8 @@ def medusa(
     """
     if not callable(heads) or not callable(make_drafter):
         raise ValueError(
-            f"draft.medusa of {heads!r} and {make_drafter!r}: give heads(context) -> rows, and what makes a "
-            "drafter of an oracle, such as draft.model"
+            f"draft.medusa of a {type(heads).__name__} and a {type(make_drafter).__name__}: give "
+            "heads(context) -> rows, and what makes a drafter of an oracle, such as draft.model"
         )
     propose = partial(
         _draft, heads=heads, vocab_size=vocab_size, make_drafter=make_drafter, vocabulary=vocabulary
