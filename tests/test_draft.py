@@ -157,6 +157,7 @@ def test_the_table_of_drafters_says_which_are_certain():
         "suffix_tree",
         "best_first",
         "medusa",
+        "eagle",
         "lookahead",
     ]
     assert DRAFTERS["lookup"].function is draft.lookup

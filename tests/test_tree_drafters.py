@@ -654,6 +654,7 @@ def test_the_table_says_which_propose_trees():
         "sequoia",
         "best_first",
         "medusa",
+        "eagle",
         "lookahead",
     ]
     assert DRAFTERS["best_first"].deterministic

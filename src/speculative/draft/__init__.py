@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from speculative.draft.best_first import best_first
+from speculative.draft.eagle import eagle
 from speculative.draft.lookahead import lookahead
 from speculative.draft.lookup import lookup
 from speculative.draft.medusa import medusa
@@ -43,6 +44,7 @@ __all__ = [
     "TreeShape",
     "best_first",
     "draw_siblings",
+    "eagle",
     "hub",
     "independent",
     "lookahead",
@@ -79,7 +81,7 @@ class DrafterEntry:
         Whether it proposes a `DraftTree`, for the verifiers of trees.
     made_of : str
         What the function's first argument is: "oracle", a draft model; "text", the size of the vocabulary,
-        for what copies; "heads"; "target".
+        for what copies; "heads" on the target's states; "target", the target itself.
     """
 
     function: Callable[..., Drafter]
@@ -104,6 +106,13 @@ DRAFTERS = {
     "best_first": DrafterEntry(best_first, "Li et al. 2024 (EAGLE-2)", deterministic=True, tree=True),
     "medusa": DrafterEntry(
         medusa, "Cai et al. 2024 (Medusa)", deterministic=True, tree=True, made_of="heads"
+    ),
+    "eagle": DrafterEntry(
+        eagle,
+        "Li et al. 2024 (EAGLE, EAGLE-2)",
+        deterministic=True,
+        tree=True,
+        made_of="heads",
     ),
     "lookahead": DrafterEntry(
         lookahead, "Fu et al. 2024 (lookahead decoding)", deterministic=True, tree=True, made_of="target"

@@ -110,7 +110,7 @@ def level_rows(oracle: Oracle, context: Context, paths: Sequence[Context]) -> li
             if path[:end] not in nodes:
                 parents.append(nodes[path[: end - 1]])
                 nodes[path[:end]] = len(parents)
-    rows = oracle.score_tree(context, [path[-1] for path in nodes if path], parents)
+    rows = oracle.rows_after(context, [path[-1] for path in nodes if path], parents)
     return [rows[nodes[path]] for path in paths]
 
 

@@ -110,7 +110,7 @@ class _Lookahead:
         columns: dict[int, Context] = {}
         if self.last is not None and context[: len(self.last.context)] == self.last.context:
             before, tokens, parents, window, ends = self.last
-            rows = self.oracle.score_tree(before, tokens, parents)
+            rows = self.oracle.rows_after(before, tokens, parents)
             shift = len(before) - len(context)  # to the place after the tokens that came since
             for place, (column, end) in enumerate(zip(window, ends, strict=True), shift):
                 if end is None:

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative.chance import Chance
 from speculative.distribution import Context, Row, RowLike, check_row
-from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
+from speculative.draft.eagle import Propose, eagle
+from speculative.draft.proposal import Drafter
 from speculative.oracle import Oracle
 
 Heads = Callable[[Context], Sequence[RowLike] | NDArray[Any]]
-Propose = Callable[[Any, Context, int], Draft | DraftTree]
 
 
 def medusa(
@@ -68,27 +67,18 @@ def medusa(
             f"draft.medusa of a {type(heads).__name__} and a {type(make_drafter).__name__}: give "
             "heads(context) -> rows, and what makes a drafter of an oracle, such as draft.model"
         )
-    propose = partial(
-        _draft, heads=heads, vocab_size=vocab_size, make_drafter=make_drafter, vocabulary=vocabulary
-    )
-    return Drafter(propose, vocab_size, vocabulary)
+    head = partial(_oracle, heads, vocab_size, vocabulary)
+    return eagle(head, vocab_size, make_drafter, vocabulary=vocabulary)
 
 
-def _draft(
-    chance: Chance,
-    context: Context,
-    num_draft_tokens: int,
-    *,
-    heads: Heads,
-    vocab_size: int,
-    make_drafter: Callable[[Oracle], Propose],
-    vocabulary: tuple[str, ...] | None,
-) -> Draft | DraftTree:
+def _oracle(
+    heads: Heads, vocab_size: int, vocabulary: tuple[str, ...] | None, context: Context
+) -> Oracle | None:
+    """Return the round's model: of what is drafted behind the context, as far as there are heads."""
     rows = [_checked(row, context, place, vocab_size) for place, row in enumerate(heads(context))]
     if not rows:
-        return NO_DRAFT
-    oracle = Oracle(partial(_at_depth, rows), vocab_size, None, vocabulary, context_limit=len(rows) - 1)
-    return make_drafter(oracle)(chance, (), num_draft_tokens)
+        return None
+    return Oracle(partial(_at_depth, rows), vocab_size, None, vocabulary, context_limit=len(rows) - 1)
 
 
 def _at_depth(rows: list[Row], path: Context) -> Row:

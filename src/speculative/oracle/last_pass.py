@@ -33,5 +33,5 @@ class _LastPass:
     def score_rows(self, context: Context, tokens: Context, parents: Context) -> list[Row]:
         asked = context, tokens, tuple(parents)
         if self.last is None or self.last[0] != asked:
-            self.last = asked, self.oracle.score_tree(*asked)
+            self.last = asked, self.oracle.rows_after(*asked)
         return list(self.last[1])
