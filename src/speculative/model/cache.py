@@ -7,8 +7,8 @@ rejection, a switch to another text, or a branch of a tree that was dropped, tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,12 @@ from speculative.distribution import Context
 from speculative.model.blocks import Floats, product
 from speculative.model.config import LlamaConfig
 from speculative.model.llama import Llama, forward
+from speculative.model.text import Characters
 from speculative.oracle import Oracle, from_logits
+from speculative.oracle.interface import contexts_after
+
+if TYPE_CHECKING:
+    from speculative.model.tokenizer import Subwords
 
 __all__ = ["CachedLlama"]
 
@@ -27,18 +32,21 @@ CHUNK = 128  # tokens computed at once: bounds the memory of the scores
 
 
 class CachedLlama:
-    """A Llama with a cache for each of several texts.
+    """A Llama with a cache for each of several texts; `oracle` is its law of the next token.
 
     Parameters
     ----------
     llama : Llama
+    tokenizer : Characters or Subwords, optional
+        What reads and writes text for it.
     sessions : int
         How many texts are kept side by side. A context goes on with the session that shares most with it;
         where it shares less than half of any, with a new one, or with the one unused for longest.
     context_limit : int, optional
         The longest context; by default what the model is made for. It bounds the memory, see `nbytes`.
-    vocabulary : sequence of str, optional
-        What each token stands for.
+    sliding : bool
+        Whether longer contexts are read too, from a later beginning: see :meth:`window`. Otherwise they are
+        refused.
 
     Raises
     ------
@@ -56,12 +64,13 @@ class CachedLlama:
         self,
         llama: Llama,
         *,
+        tokenizer: Characters | Subwords | None = None,
         sessions: int = 1,
         context_limit: int | None = None,
-        vocabulary: Sequence[str] | None = None,
+        sliding: bool = False,
     ) -> None:
         config = llama.config
-        self.llama, self._sessions = llama, list[Session]()
+        self.llama, self.tokenizer, self._sessions = llama, tokenizer, list[Session]()
         self.first = () if config.bos_token_id is None else (config.bos_token_id,)
         longest = config.max_position_embeddings - len(self.first)
         limit = longest if context_limit is None else count("context_limit", context_limit)
@@ -69,14 +78,29 @@ class CachedLlama:
             raise ValueError(
                 f"context_limit is {limit}: the model has positions for contexts of {longest} tokens at most"
             )
-        self._most, self._positions = count("sessions", sessions), limit + len(self.first)
+        self._most, self.longest, self._sliding = count("sessions", sessions), limit, sliding
         self.oracle: Oracle = from_logits(
             self._row,
             config.vocab_size,
             score_tree=self._rows,
-            vocabulary=vocabulary,
-            context_limit=limit,
+            vocabulary=None if tokenizer is None else tokenizer.vocabulary,
+            context_limit=None if sliding else limit,
         )
+
+    def window(self, context: Context) -> Context:
+        """The part of a context that is read: all of it, or with `sliding` its end where it is too long.
+
+        Parameters
+        ----------
+        context : tuple of int
+
+        Returns
+        -------
+        tuple of int
+            The beginning moves on in steps of half the limit, so that the cache is made anew once a step:
+            after the limit is passed, the model sees between half of it and all of it.
+        """
+        return context[self._start(len(context)) :]
 
     @property
     def nbytes(self) -> int:
@@ -89,6 +113,7 @@ class CachedLlama:
         Parameters
         ----------
         context : tuple of int
+            No longer than the limit: a window.
 
         Returns
         -------
@@ -110,18 +135,23 @@ class CachedLlama:
 
     def _rows(self, context: Context, tokens: Context, parents: Context) -> Floats:
         """Logits after the context and after each node, shape (1 + nodes, V), in one pass."""
-        sequence = self._sequence(context)
-        hidden = self._session(sequence).read(sequence, tokens, parents)
-        logits: Floats = product(hidden, self.llama.head)[:, : self.llama.config.vocab_size]
-        return logits
-
-    def _sequence(self, context: Context) -> Context:
-        sequence = self.first + context
+        if self._start(len(context) + len(tokens)) != self._start(len(context)):
+            contexts = contexts_after(context, tokens, parents)
+            if len({self._start(len(each)) for each in contexts}) > 1:  # the window moves on inside the tree
+                return np.concatenate([self._rows(each, (), ()) for each in contexts])
+        sequence = self.first + self.window(context)
         if not sequence:
             raise ValueError(
                 "an empty context, and this model has no first token (bos_token_id): give one token or more"
             )
-        return sequence
+        hidden = self._session(sequence).read(sequence, tokens, parents)
+        logits: Floats = product(hidden, self.llama.head)[:, : self.llama.config.vocab_size]
+        return logits
+
+    def _start(self, length: int) -> int:
+        """Where the window of a context of this length begins."""
+        step = (self.longest + 1) // 2
+        return max(0, -(-(length - self.longest) // step) * step) if self._sliding else 0
 
     def _session(self, sequence: Context) -> Session:
         """Return the session to go on with, made the last of the list."""
@@ -132,7 +162,7 @@ class CachedLlama:
         best = max(range(len(sessions)), key=shared.__getitem__, default=0)
         if not sessions or 2 * shared[best] < len(sessions[best].tokens):
             if len(sessions) < self._most:
-                sessions.append(Session(self.llama, self._positions))
+                sessions.append(Session(self.llama, self.longest + len(self.first)))
                 return sessions[-1]
             best = 0  # unused for longest
         sessions.append(sessions.pop(best))
@@ -208,18 +238,18 @@ class Session:
 
     def _cut_back(self, sequence: Context) -> None:
         """Keep what the sequence begins with, the nodes on its way included."""
+        nodes, self.nodes = self.nodes, {}  # before their rows are moved, which may be interrupted
         if not self.continues(sequence):
             self.tokens = self.tokens[: common(self.tokens, sequence)]
-        elif self.nodes:
+        elif nodes:
             length, path, node = len(self.tokens), [], 0
             for token in sequence[length:]:
-                if (found := self.nodes.get((node, token))) is None:
+                if (found := nodes.get((node, token))) is None:
                     break
                 path.append(node := found)
             if path != [*range(1, len(path) + 1)]:
                 self.buffers.move([length - 1 + node for node in path], length)
             self.tokens = sequence[: length + len(path)]
-        self.nodes = {}
 
     def _compute(self, start: int, tokens: Context, nodes: Context, parents: Context) -> None:
         """Compute tokens from position `start` on, and the nodes of a tree behind them, in one pass."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from speculative.distribution import Context
 from speculative.model.blocks import Floats, block_width, blocked, product
 from speculative.model.cache import ROOM, Buffers, CachedLlama, common
-from speculative.model.llama import Integers, apply, norm, prepared_layer
+from speculative.model.llama import Integers, apply, norm, prepared_layer, rotations
 from speculative.oracle import Oracle, from_logits
 
 __all__ = ["EagleHead"]
@@ -49,6 +49,8 @@ class EagleHead:
         llama, self.target = target.llama, target
         inner = weights["layers.0.mlp.gate_proj.weight"].shape[0]
         self._config = replace(llama.config, num_hidden_layers=1, intermediate_size=inner)
+        positions = len(target.first) + target.longest + ROOM
+        self._rotation = rotations(replace(self._config, max_position_embeddings=positions))
         self._combine = blocked(weights["fc.weight"].T, block_width())
         self._layer = prepared_layer(self._config, weights, "layers.0.")
         self._norm = weights["norm.weight"].astype(np.float32) * np.float32(self._config.hidden_size**0.5)
@@ -66,10 +68,10 @@ class EagleHead:
         Returns
         -------
         Oracle or None
-            None where there is no state before the context's last token. It goes up to the target's context
-            limit.
+            None where there is no state before the context's last token. Paths are 64 tokens long at most,
+            and end at the target's context limit.
         """
-        limit = self.target.oracle.context_limit
+        limit, context = self.target.oracle.context_limit, self.target.window(context)
         if not context or not len(self.target.states(context[:-1])):
             return None
         return from_logits(
@@ -77,7 +79,7 @@ class EagleHead:
             self._config.vocab_size,
             score_tree=partial(self._tree, context),
             vocabulary=self.target.oracle.vocabulary,
-            context_limit=None if limit is None else limit - len(context),
+            context_limit=ROOM if limit is None else min(limit - len(context), ROOM),
         )
 
     def _row(self, context: Context, path: Context) -> Floats:
@@ -134,5 +136,5 @@ class EagleHead:
         pairs = np.concatenate([self.target.llama.embedding[list(tokens)], states], axis=-1)
         x = product(pairs, self._combine)[:, : self._config.hidden_size]
         attend = partial(self._buffers.attend, start, mask, 0)
-        x = apply(self._layer, x, self.target.llama.rotation[positions], attend, config=self._config)
+        x = apply(self._layer, x, self._rotation[positions], attend, config=self._config)
         self._buffers.hidden[start:end] = norm(x, self._config) * self._norm

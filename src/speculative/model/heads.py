@@ -66,7 +66,8 @@ class MedusaHeads:
             Row i is the law of token ``len(context) + i``. No rows where there is no state before the
             context's last token.
         """
-        if not context or not len(states := self.target.states(context[:-1])):
+        seen = self.target.window(context)
+        if not seen or not len(states := self.target.states(seen[:-1])):
             return []
         heads, width, _ = self.outputs.shape
         state = states[-1:]  # [1, D]
