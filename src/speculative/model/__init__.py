@@ -1,6 +1,33 @@
-"""Models to run on: n-grams fitted on text, the bundled text and its tokenizer."""
+"""Models to run on: a Llama in numpy with its cache, heads on it, n-grams; bundled weights and text."""
 
+from speculative.model.bundle import load, load_eagle, load_medusa
+from speculative.model.cache import CachedLlama
+from speculative.model.checkpoint import read_checkpoint, weight_shapes, write_checkpoint
+from speculative.model.config import LlamaConfig
+from speculative.model.eagle import EagleHead
+from speculative.model.heads import MedusaHeads
+from speculative.model.llama import Llama
 from speculative.model.ngram import cross_entropy, fit_ngram
 from speculative.model.text import Characters, bundled_text
+from speculative.model.tokenizer import Subwords, read_tokenizer, write_tokenizer
 
-__all__ = ["Characters", "bundled_text", "cross_entropy", "fit_ngram"]
+__all__ = [
+    "CachedLlama",
+    "Characters",
+    "EagleHead",
+    "Llama",
+    "LlamaConfig",
+    "MedusaHeads",
+    "Subwords",
+    "bundled_text",
+    "cross_entropy",
+    "fit_ngram",
+    "load",
+    "load_eagle",
+    "load_medusa",
+    "read_checkpoint",
+    "read_tokenizer",
+    "weight_shapes",
+    "write_checkpoint",
+    "write_tokenizer",
+]

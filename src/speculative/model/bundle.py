@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from speculative.model.cache import CachedLlama
-from speculative.model.checkpoint import read_checkpoint
+from speculative.model.checkpoint import read_checkpoint, weight_shapes
+from speculative.model.config import read_json
+from speculative.model.eagle import EagleHead
+from speculative.model.heads import MedusaHeads
 from speculative.model.llama import Llama
+from speculative.model.tensors import read_tensors
 from speculative.model.tokenizer import read_tokenizer
 
-__all__ = ["load"]
+__all__ = ["load", "load_eagle", "load_medusa"]
 
 
 def load(
@@ -46,6 +51,85 @@ def load(
         context_limit=context_limit,
         sliding=sliding,
     )
+
+
+def load_medusa(target: CachedLlama, model: str | Path = "shakespeare-medusa") -> MedusaHeads:
+    """Load Medusa heads for a target.
+
+    Parameters
+    ----------
+    target : CachedLlama
+        The model they were trained on.
+    model : str or Path
+        "shakespeare-medusa", or a folder with model.safetensors and a config.json that has the model_type
+        "medusa" and num_heads.
+
+    Returns
+    -------
+    MedusaHeads
+        To be given to `draft.medusa`.
+
+    Raises
+    ------
+    ValueError
+        One line, for a folder that cannot be read and for heads of another width or vocabulary.
+    """
+    folder, width, vocab_size = folder_of(model), target.llama.config.hidden_size, target.oracle.vocab_size
+    shapes: dict[str, tuple[int, ...]] = {}
+    for i in range(_field(folder, "medusa", "num_heads")):
+        shapes |= {
+            f"heads.{i}.linear.weight": (width, width),
+            f"heads.{i}.lm_head.weight": (vocab_size, width),
+        }
+    return MedusaHeads.of(target, read_tensors(folder, shapes))
+
+
+def load_eagle(target: CachedLlama, model: str | Path = "shakespeare-eagle") -> EagleHead:
+    """Load an EAGLE head for a target.
+
+    Parameters
+    ----------
+    target : CachedLlama
+        The model it was trained on.
+    model : str or Path
+        "shakespeare-eagle", or a folder with model.safetensors and a config.json that has the model_type
+        "eagle" and the intermediate_size of its layer.
+
+    Returns
+    -------
+    EagleHead
+        To be given to `draft.eagle`.
+
+    Raises
+    ------
+    ValueError
+        One line, for a folder that cannot be read and for a head of another width.
+    """
+    folder, config = folder_of(model), target.llama.config
+    inner = _field(folder, "eagle", "intermediate_size")
+    layer = weight_shapes(replace(config, intermediate_size=inner, num_hidden_layers=1))
+    before = "model.layers."
+    shapes = {
+        "fc.weight": (config.hidden_size, 2 * config.hidden_size),
+        "norm.weight": (config.hidden_size,),
+        **{
+            f"layers.{name.removeprefix(before)}": shape
+            for name, shape in layer.items()
+            if name.startswith(before)
+        },
+    }
+    return EagleHead(target, read_tensors(folder, shapes))
+
+
+def _field(folder: Path, kind: str, field: str) -> int:
+    """Return a count from the config.json of heads."""
+    fields, where = read_json(folder / "config.json"), folder / "config.json"
+    found = fields.get("model_type") if isinstance(fields, dict) else None
+    if found != kind:
+        raise ValueError(f"{where}: model_type is {found!r}: only {kind!r} is supported here")
+    if not isinstance(value := fields.get(field), int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{where}: {field} is {value!r}: only integers from 1 on are supported")
+    return value
 
 
 def folder_of(model: str | Path) -> Path:
