@@ -578,6 +578,22 @@ def test_eagle_2s_tree_by_hand():
     ).lossless
 
 
+@pytest.mark.parametrize("num_nodes", [1, 3, 16])
+def test_no_node_is_expanded_below_which_nothing_could_be_kept(num_nodes):
+    """Nothing below a node is more probable than it: only those above the least of the best are asked for."""
+    oracle, asked = counted(random_oracle(9))
+    proposal = best_first(oracle, num_nodes)(None, (), 6)
+    every = confidences(random_oracle(9), 2)
+    first_level = sorted((every[(token,)] for token in range(9)), reverse=True)[:num_nodes]
+    least = first_level[-1] if len(first_level) == num_nodes else 0
+    assert len(proposal) == num_nodes
+    assert [path for path in asked if len(path) == 1] == [
+        path
+        for path in sorted(every, key=every.__getitem__, reverse=True)
+        if len(path) == 1 and every[path] > least
+    ]
+
+
 @settings(max_examples=40)
 @given(st.lists(rows(4), min_size=7, max_size=7), st.integers(1, 9), st.integers(1, 4))
 def test_kept_siblings_are_the_first_of_the_ranking(some_rows, num_nodes, width):

@@ -94,9 +94,9 @@ class DrafterEntry:
 DRAFTERS = {
     "model": DrafterEntry(model, "Leviathan et al. 2023; Chen et al. 2023", deterministic=False),
     "lookup": DrafterEntry(lookup, "Saxena 2023 (prompt lookup)", deterministic=True, made_of="text"),
-    "suffix": DrafterEntry(suffix, "Oliaro et al. 2025 (SuffixDecoding)", deterministic=True, made_of="text"),
+    "suffix": DrafterEntry(suffix, "Oliaro et al. 2024 (SuffixDecoding)", deterministic=True, made_of="text"),
     "suffix_tree": DrafterEntry(
-        suffix_tree, "Oliaro et al. 2025 (SuffixDecoding)", deterministic=True, tree=True, made_of="text"
+        suffix_tree, "Oliaro et al. 2024 (SuffixDecoding)", deterministic=True, tree=True, made_of="text"
     ),
     "paths": DrafterEntry(
         paths, "Sun et al. 2023 (SpecTr); Miao et al. 2024 (SpecInfer)", deterministic=False, tree=True

@@ -38,7 +38,7 @@ def lookup(vocab_size: int, *, max_match: int = 3, vocabulary: tuple[str, ...] |
 
     Notes
     -----
-    A draft takes a few microseconds, whatever the length of the text: the context is searched as a string.
+    The context is searched as a string, in microseconds.
 
     **Law.** The draft is a function of the context, so each token's law is a point mass: a verifier accepts
     it with the target's own probability, and the residual is the target without it.

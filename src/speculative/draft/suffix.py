@@ -1,6 +1,6 @@
 """Draft what most often followed the longest end of the context that was there before: a chain or a tree.
 
-Oliaro et al. 2025, SuffixDecoding, section 4: a path's score is the product of its tokens' shares among what
+Oliaro et al. 2024, SuffixDecoding: a path's score is the product of its tokens' shares among what
 followed, and the draft is the longer the longer the match. The paper's suffix trees hold other texts too;
 here it is the context itself, which is searched as a string.
 """
