@@ -12,7 +12,7 @@ from plain_llama import llama_of
 from speculative import autoregress, from_logits, generate, sample, verify
 from speculative.draft import model as chain_of
 from speculative.draft import paths, tree
-from speculative.model import cache
+from speculative.model import Characters, cache
 from speculative.model.cache import Buffers, CachedLlama, Session, common, shape_of
 from speculative.model.llama import forward
 
@@ -182,6 +182,33 @@ def test_states_stay_those_of_their_text_until_the_model_is_asked_again():
     assert view.shape == (4, 16)
     assert view.dtype == np.float32
     assert np.shares_memory(view, talk.model._sessions[0].buffers.hidden)
+
+
+# Beyond the limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "starts"),
+    [(5, [0] * 6 + [3] * 3 + [6] * 3), (4, [0] * 5 + [2] * 2 + [4] * 2), (1, [0, 0, 1, 2, 3])],
+)
+def test_where_a_window_begins(limit, starts):
+    model = CachedLlama(llama_of()[0], context_limit=limit, sliding=True)
+    text = tuple(range(len(starts)))
+    assert [model.window(text[:length]) for length in range(len(starts))] == [
+        text[start:length] for length, start in enumerate(starts)
+    ]
+    assert CachedLlama(llama_of()[0], context_limit=limit).window(text) == text
+
+
+@given(st.integers(1, 6), st.lists(steps, max_size=8))
+def test_c11_beyond_the_limit_rows_are_those_of_the_window(limit, asked):
+    llama, plain = llama_of()
+    model = CachedLlama(llama, sessions=2, context_limit=limit, sliding=True)
+    assert model.oracle.context_limit is None
+    talk = Conversation(model, mock.Mock(row=lambda context: plain.row(model.window(context))))
+    talk.ask((1, 2, 4, 5), (1, 2, 3, 4), (0, 0, 0, 0))  # many nodes, none of them deep
+    for kind, number, tokens, numbers in asked:
+        talk.step("any" if kind in ("states", "break") else kind, number, tokens, numbers)
 
 
 # What is computed, and what is not
@@ -565,7 +592,7 @@ def run(seeds):
             {"context_limit": 24},
             "context_limit is 24: the model has positions for contexts of 23 tokens at most",
         ),
-        ({"vocabulary": ["a"]}, "vocabulary has 1 strings for 7 tokens: give as many"),
+        ({"tokenizer": Characters("ab")}, "vocabulary has 2 strings for 7 tokens: give as many"),
     ],
 )
 def test_options_that_are_refused(options, message):
@@ -599,4 +626,6 @@ def test_an_empty_context_without_a_first_token():
 
 
 def test_tokens_have_their_names():
-    assert CachedLlama(llama_of()[0], vocabulary="abcdefg").oracle.vocabulary == tuple("abcdefg")
+    model = CachedLlama(llama_of()[0], tokenizer=Characters("gfedcba"))
+    assert model.tokenizer.vocabulary == "gfedcba"
+    assert model.oracle.vocabulary == tuple("gfedcba")
