@@ -5,7 +5,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plain_llama import llama_of
@@ -152,7 +152,6 @@ def conversation(sessions=1, seed=0, **sizes):
 
 
 @given(st.integers(1, 3), st.sampled_from([1, 2, 4]), st.sampled_from([2, 128]), st.lists(steps, max_size=12))
-@settings(max_examples=60)
 def test_c11_whatever_is_asked_the_rows_are_those_of_an_uncached_model(sessions, heads, chunk, asked):
     talk = conversation(sessions, num_key_value_heads=heads)
     with mock.patch.object(cache, "CHUNK", chunk):
@@ -288,7 +287,7 @@ def test_c11_a_rejection_writes_nothing():
     for buffer in buffers:
         buffer.flags.writeable = False
     for context in [(*TEXT, 5, 1), (*TEXT, 5), TEXT[:2]]:  # one of three accepted; back; back further
-        session._cut_back((FIRST, *context))
+        session.cut_back((FIRST, *context))
         assert len(session.tokens) == 1 + len(context) - (context[-1:] == (1,))
     assert all(now is then for now, then in zip(vars(session.buffers).values(), buffers, strict=True))
 
@@ -300,7 +299,7 @@ def test_c11_of_a_branch_its_own_rows_are_moved_and_no_others():
     buffers = [*vars(session.buffers).values()]
     positions = [np.moveaxis(buffer, axis, 0) for buffer, axis in zip(buffers, (3, 2, 0), strict=True)]
     before = [rows.copy() for rows in positions]
-    session._cut_back((FIRST, *TEXT, 6, 1))
+    session.cut_back((FIRST, *TEXT, 6, 1))
     end = 1 + len(TEXT)
     for now, then in zip(positions, before, strict=True):
         changed = [i for i in range(end + 4) if (now[i] != then[i]).any()]
@@ -502,7 +501,7 @@ def branch_as_chain():
 
 def one_node_too_many():
     """Behind an accepted node the next one counts as accepted too."""
-    cut_back = Session._cut_back
+    cut_back = Session.cut_back
 
     def faulty(self, sequence):
         nodes, length = len(self.nodes), len(self.tokens)
@@ -510,7 +509,7 @@ def one_node_too_many():
         if len(self.tokens) < length + nodes:
             self.tokens = sequence[: len(self.tokens) + 1]
 
-    return mock.patch.object(Session, "_cut_back", faulty)
+    return mock.patch.object(Session, "cut_back", faulty)
 
 
 def tokens_too_soon():

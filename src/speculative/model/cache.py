@@ -162,7 +162,8 @@ class CachedLlama:
         best = max(range(len(sessions)), key=shared.__getitem__, default=0)
         if not sessions or 2 * shared[best] < len(sessions[best].tokens):
             if len(sessions) < self._most:
-                sessions.append(Session(self.llama, self.longest + len(self.first)))
+                positions = self.longest + len(self.first) + ROOM
+                sessions.append(Session(self.llama, Buffers(self.llama.config, positions)))
                 return sessions[-1]
             best = 0  # unused for longest
         sessions.append(sessions.pop(best))
@@ -210,8 +211,8 @@ class Buffers:
 class Session:
     """What is kept of one text: `tokens`, then the nodes of the tree that was scored last."""
 
-    def __init__(self, llama: Llama, positions: int) -> None:
-        self.llama, self.buffers = llama, Buffers(llama.config, positions + ROOM)
+    def __init__(self, llama: Llama, buffers: Buffers) -> None:
+        self.llama, self.buffers = llama, buffers
         self.tokens: Context = ()
         self.nodes: dict[tuple[int, int], int] = {}  # (parent, token) -> node, as in `Oracle.score_tree`
 
@@ -221,7 +222,7 @@ class Session:
 
     def read(self, sequence: Context, tokens: Context = (), parents: Context = ()) -> Floats:
         """Go on to a sequence and a tree behind it; the hidden states of its end and of the nodes."""
-        self._cut_back(sequence)
+        self.cut_back(sequence)
         start, end = len(self.tokens), len(sequence)
         self.buffers.make_room(end + len(tokens))
         for first in range(start, end, CHUNK):
@@ -231,12 +232,17 @@ class Session:
             self.tokens = sequence[:last]
         if start == end and tokens:
             self._compute(end, (), tokens, parents)
+        self.keep(sequence, tokens, parents)
+        return self.buffers.hidden[end - 1 : end + len(tokens)]
+
+    def keep(self, sequence: Context, tokens: Context, parents: Context) -> None:
+        """Note what was computed: a sequence, and a tree behind it."""
+        self.tokens = sequence
         self.nodes = {
             (parent, token): node for node, (parent, token) in enumerate(zip(parents, tokens, strict=True), 1)
         }
-        return self.buffers.hidden[end - 1 : end + len(tokens)]
 
-    def _cut_back(self, sequence: Context) -> None:
+    def cut_back(self, sequence: Context) -> None:
         """Keep what the sequence begins with, the nodes on its way included."""
         nodes, self.nodes = self.nodes, {}  # before their rows are moved, which may be interrupted
         if not self.continues(sequence):
@@ -281,7 +287,7 @@ def mix(queries: Floats, keys: Floats, values: Floats, mask: Floats | None) -> F
         Already scaled.
     keys, values : ndarrays, shapes (heads, width, positions) and (heads, positions, width)
         Of the key/value heads.
-    mask : ndarray, shape (rows, 1, last), optional
+    mask : ndarray, shape (rows, 1, last) or (heads, rows, 1, last), optional
         What to add to the scores of the last positions. All before them are seen, and without it these too.
 
     Returns
