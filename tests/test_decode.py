@@ -1,6 +1,7 @@
 """The loop: exact lengths, stop tokens, limits, records, reproducibility."""
 
 import math
+import operator
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -33,6 +34,7 @@ from speculative import (
 from speculative.constraint import masked, repetition_penalty
 from speculative.draft import DraftTree, Siblings, independent, model
 from speculative.draft import paths as tree_of_paths
+from speculative.oracle import cached, interface
 from speculative.testing import pairs
 from speculative.warp import temperature
 
@@ -835,3 +837,45 @@ def test_drafts_are_asked_for_as_long_as_a_change_of_the_target_lasts():
         (),
     ]
     assert asked == [(0, 3), (1, 2), (2, 1)]
+
+
+def looks(monkeypatch, program, prompt):
+    """Return how many tokens, drafts and parents were looked at to see that they are such."""
+    looked = []
+
+    def watched(token):
+        looked.append(token)
+        return operator.index(token)
+
+    monkeypatch.setattr(interface, "index", watched)
+    assert len(sample(program, context=(1,) * prompt, max_new_tokens=30, rng=0).tokens) == 30
+    return len(looked)
+
+
+def checks_again(target, drafter):
+    """The planted fault: a drafter that looks at the whole context in every round."""
+
+    def propose(chance, context, num_draft_tokens):
+        return drafter(chance, list(context), num_draft_tokens)
+
+    return partial(generate, target=target, drafter=propose)
+
+
+@pytest.mark.parametrize("wrapped", [lambda oracle: oracle, temperature(Fraction(1, 2)), cached])
+def test_a_prompt_is_looked_at_once_however_many_rounds_follow(monkeypatch, wrapped):
+    target, drafter = wrapped(TARGET), model(wrapped(UNIFORM))
+    for program in (partial(autoregress, target=target), partial(generate, target=target, drafter=drafter)):
+        assert looks(monkeypatch, program, 200) - looks(monkeypatch, program, 5) == 195
+    careful = checks_again(target, drafter)
+    assert looks(monkeypatch, careful, 200) - looks(monkeypatch, careful, 5) > 10 * 195
+
+
+def test_a_draft_off_by_a_size_or_a_shape_is_told_apart():
+    row = np.full(4, 0.25)
+    for wrong, message in [
+        (np.full(3, 1 / 3), "the drafter's rows have 3 tokens, the target's 4: share a vocabulary"),
+        (np.full((4, 1), 0.25), r"the drafter's row at context \(2, 1\) is an array of shape \(4, 1\)"),
+        ([0.25] * 4, r"the drafter's row at context \(2, 1\) is a list: give an array of shape \(V,\)"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            sample(speculate, UNIFORM, lambda *_, wrong=wrong: Draft((1, 0), (row, wrong)), (2,))

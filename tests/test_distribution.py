@@ -1,5 +1,6 @@
 """Rows: what passes unchanged, what is refused and in which words, and the arithmetic of verification."""
 
+import math
 from decimal import Decimal
 from fractions import Fraction
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from speculative.distribution import (
     as_written,
     check_row,
+    check_rows,
     conditioned,
     describe_context,
     is_exact,
@@ -291,3 +293,29 @@ def test_a_point_mass_takes_any_integer_and_nothing_else():
     assert point_mass(np.int32(1), 3).tolist() == point_mass(True, 3).tolist() == [0, 1, 0]
     with pytest.raises(TypeError):
         point_mass(1.0, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rows_checked_at_once_are_those_checked_one_by_one(dtype, order):
+    given = np.array(np.random.default_rng(0).dirichlet(np.ones(65), 5), dtype=dtype, order=order)
+    at_once = check_rows(given)
+    assert at_once.flags.c_contiguous
+    assert at_once.tolist() == [check_row(row, ()).tolist() for row in given]
+    given[:] = 0
+    assert at_once.sum() == pytest.approx(5)
+    with pytest.raises(ValueError, match="read-only"):
+        at_once[0, 0] = 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [[0.5, 0.6], [1.5, -0.5], [math.nan, 1], [math.inf, 0], [-math.inf, math.inf]]
+)
+@pytest.mark.parametrize("place", range(3))
+def test_one_row_that_is_no_law_among_others_is_noticed(wrong, place):
+    rows = np.full((3, 2), 0.5)
+    assert check_rows(rows) is not None
+    rows[place] = wrong
+    assert check_rows(rows) is None
+    with pytest.raises(ValueError, match="the row at context"):
+        check_row(rows[place], ())

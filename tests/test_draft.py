@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speculative import DRAFTERS, Draft, DraftTree, draft, law, point_mass, rational, table
+from speculative import DRAFTERS, Draft, DraftTree, draft, law, point_mass, rational, sample, table
 from speculative.draft import low_confidence, low_entropy_bound, model
 from speculative.testing import pairs
 
@@ -173,3 +173,14 @@ def test_one_made_of_text_is_a_chain_or_a_tree_as_the_table_says(name):
 def test_a_drafter_is_made_of_an_oracle():
     with pytest.raises(ValueError, match=r"draft\.model of a Drafter: give an oracle, from_probs"):
         model(model(table({(): ROW})))
+
+
+def test_a_drafter_asked_alone_looks_at_the_context_and_takes_any_sequence():
+    drafter = model(table({(): [0.25, 0.5, 0.25], (0,): [0.5, 0.25, 0.25]}))
+    drafts = [sample(drafter, context, 2, rng=0).tokens for context in ((1, 0), [1, 0], np.array([1, 0]))]
+    assert drafts[0] == drafts[1] == drafts[2]
+    for context in ((0, 9), (-1,)):
+        with pytest.raises(ValueError, match=r"token -?\d in context .* is outside the vocabulary"):
+            sample(drafter, context, 2)
+    with pytest.raises(ValueError, match="is not made of tokens"):
+        sample(drafter, (0.5,), 2)

@@ -896,3 +896,59 @@ def test_checked_finds_a_cache_that_trusts_its_length():
     oracle.score((0,), (1, 2))
     with pytest.raises(ValueError, match="make each row a function of the tokens before it"):
         oracle.score((0, 2), (1,))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("vocab_size", [1, 2, 3, 8, 9, 65, 130, 1025])
+def test_the_laws_of_a_pass_are_those_of_its_rows_to_the_last_bit(vocab_size, dtype, order):
+    logits = (
+        np.random.default_rng(vocab_size).normal(size=(5, vocab_size), scale=9).astype(dtype, order=order)
+    )
+    logits[1, 1:] = -np.inf
+    oracle = from_logits(lambda context: logits[len(context)], vocab_size, score=lambda *_: logits)
+    laws = oracle.score((), (0,) * 4)
+    assert [law.tolist() for law in laws] == [softmax(row).tolist() for row in logits]
+    assert [law.tolist() for law in laws] == [oracle((0,) * i).tolist() for i in range(5)]
+    assert not any(law.flags.writeable or law.base.flags.writeable for law in laws)
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        *((from_logits, wrong) for wrong in (np.nan, np.inf, -np.inf)),
+        *((from_probs, wrong) for wrong in (np.nan, np.inf, -0.5, 0.5)),
+    ],
+)
+def test_a_row_with_a_fault_in_a_pass_of_one_array_is_named(make, wrong):
+    rows = np.full((4, 3), 1 / 3)
+    oracle = make(lambda context: rows[0], 3, score_tree=lambda *_: rows)
+    assert len(oracle.score((), (0, 1, 2))) == 4
+    rows[2] = wrong
+    with pytest.raises(ValueError, match=r"at context \(0, 1\)"):
+        oracle.score((), (0, 1, 2))
+
+
+@pytest.mark.parametrize(
+    "rows", [np.ones((2, 1)), np.ones(2), np.ones((2, 1, 1)), np.ones((2, 1), dtype=object)]
+)
+def test_a_pass_of_another_shape_or_kind_goes_row_by_row(rows):
+    oracle = from_probs(lambda context: [1], 1, score_tree=lambda *_: rows)
+    if np.ndim(rows) == 2:
+        assert [row.tolist() for row in oracle.score((), (0,))] == [[1], [1]]
+    else:
+        with pytest.raises(ValueError, match=r"the row at context \(\) has shape"):
+            oracle.score((), (0,))
+
+
+def test_rows_after_a_context_are_its_score_without_another_look_at_it():
+    oracle = from_probs(probs_by_context, 3, score=partial(scored, probs_by_context))
+    assert np.array_equal(oracle.rows_after((1,), (0, 2), (0, 0)), oracle.score_tree((1,), (0, 2), (0, 0)))
+    for tokens, parents, message in [
+        ((0, 3), (0, 1), "token 3 in draft"),
+        ((0, 1), (0, 2), "node 2 has parent 2"),
+        ((0, 1), (0,), "2 tokens and 1 parents"),
+        ((0, 1, 1), (0, 0, 2), "a context of 3 tokens is over the limit of 2"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            replace(oracle, context_limit=2).rows_after((1,), tokens, parents)

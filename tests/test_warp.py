@@ -3,6 +3,7 @@
 import itertools
 import pickle
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -270,3 +271,50 @@ def test_warps_and_warped_oracles_can_be_sent_to_other_processes(warp):
     oracle = pickle.loads(pickle.dumps(warp(table(LAWS))))
     for context in itertools.product(range(3), repeat=2):
         assert oracle(context).tolist() == warp(table(LAWS))(context).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "warp", [temperature(0), temperature(0.8), temperature(1e-320), compose(temperature(0.5), temperature(0))]
+)
+def test_the_rows_of_a_pass_are_warped_at_once_to_the_last_bit(warp, dtype):
+    for vocab_size in (1, 2, 3, 8, 9, 65, 130, 1025):
+        rows = np.random.default_rng(vocab_size).dirichlet(np.full(vocab_size, 0.1), 5).astype(dtype)
+        oracle = from_probs(
+            lambda context, rows=rows: rows[len(context)], vocab_size, score=partial(pass_of, rows)
+        )
+        warped = warp(oracle).score((), (0,) * 4)
+        assert [row.tolist() for row in warped] == [warp(oracle)((0,) * i).tolist() for i in range(5)]
+        assert not any(row.flags.writeable for row in warped)
+
+
+def row_of(rows, context):
+    return rows[len(context)]
+
+
+def pass_of(rows, context, drafted):
+    return rows[len(context) : len(context) + len(drafted) + 1]
+
+
+def test_a_warp_is_given_the_rows_of_a_pass_together_where_all_are_floats_and_it_takes_them():
+    asked = []
+
+    def together(rows):
+        asked.append(rows.shape)
+        return rows
+
+    warp = Warp("as it is", lambda row: row, together)
+    floats = from_probs(table(LAWS), 3, score=lambda context, drafted: np.full((len(drafted) + 1, 3), 1 / 3))
+    warp(floats).score((1,), (0, 2))
+    assert asked == [(3, 3)]
+    warp(table(LAWS)).score((1,), (0, 2))  # exact rows go one by one
+    assert asked == [(3, 3)]
+    assert compose(warp, warp).rows(np.ones((2, 3))).shape == (2, 3)
+    assert compose(warp, top_k(2)).rows is None
+
+
+def test_a_row_of_a_pass_that_a_warp_spoils_is_named():
+    halves = Warp("half", lambda row: row / 2, lambda rows: rows / 2)
+    floats = from_probs(table(LAWS), 3, score=lambda context, drafted: np.full((len(drafted) + 1, 3), 1 / 3))
+    with pytest.raises(ValueError, match=r"the row at context \(1,\) sums to 0\.5, not to 1"):
+        halves(floats).score((1,), (0, 2))

@@ -40,22 +40,26 @@ def check_draft(draft: Any, num_draft_tokens: int, vocab_size: int, context: Con
         raise ValueError(f"the drafter proposed {draft.depth} tokens where {num_draft_tokens} were asked for")
     nodes = range(len(draft)) if isinstance(draft, Draft) else draft.draws
     for node, row in zip(nodes, draft.rows, strict=True):
-        if not isinstance(row, np.ndarray) or row.ndim != 1:
-            kind = f"an array of shape {row.shape}" if isinstance(row, np.ndarray) else _kind(row)
-            raise ValueError(
-                f"the drafter's row {_after(draft, node, context)} is {kind}: give an array of shape (V,), "
-                "np.array(row) or rational(row)"
-            )
-        if len(row) != vocab_size:
-            raise ValueError(
-                f"the drafter's rows have {len(row)} tokens, the target's {vocab_size}: share a vocabulary"
-            )
+        if not (isinstance(row, np.ndarray) and row.shape == (vocab_size,)):
+            raise _not_a_row(row, _after(draft, node, context), vocab_size)
         if row.flags.writeable:
             try:
                 check_row(row, (), vocab_size)
             except ValueError as error:
                 fault = str(error).removeprefix("the row at context ()")
                 raise ValueError(f"the drafter's row {_after(draft, node, context)}{fault}") from None
+
+
+def _not_a_row(row: Any, where: str, vocab_size: int) -> ValueError:
+    """Return what is wrong with a drafter's row of another type or shape."""
+    if isinstance(row, np.ndarray) and row.ndim == 1:
+        return ValueError(
+            f"the drafter's rows have {len(row)} tokens, the target's {vocab_size}: share a vocabulary"
+        )
+    kind = f"an array of shape {row.shape}" if isinstance(row, np.ndarray) else _kind(row)
+    return ValueError(
+        f"the drafter's row {where} is {kind}: give an array of shape (V,), np.array(row) or rational(row)"
+    )
 
 
 def _after(draft: Draft | DraftTree, node: int, context: Context) -> str:
@@ -100,7 +104,7 @@ def _as_tokens(returned: Any) -> Context | None:
     """Return a tuple, list or 1-d array of whole numbers as a tuple of ints; None for anything else."""
     if isinstance(returned, np.ndarray):
         return tuple(returned.tolist()) if returned.ndim == 1 and returned.dtype.kind in "iu" else None
-    if not isinstance(returned, tuple | list) or any(isinstance(token, bool) for token in returned):
+    if not isinstance(returned, tuple | list) or bool in map(type, returned):
         return None
     try:
         return tuple(map(index, returned))

@@ -104,8 +104,8 @@ class Sampler:
         shares = np.add.accumulate(weights)
         total = shares.item(-1)
         check_weights(weights.item(weights.argmin()), total, weights)  # argmin finds NaN before all else
-        shares /= total
-        return int(np.searchsorted(shares, self._rng.random(dtype=self._dtype), side="right"))
+        uniform = self._rng.random(dtype=self._dtype)
+        return bisect_right(shares, uniform, key=total.__rtruediv__)
 
 
 class ExactSampler:

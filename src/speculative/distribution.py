@@ -30,6 +30,7 @@ __all__ = [
 
 Context: TypeAlias = tuple[int, ...]
 Row: TypeAlias = NDArray[Any]
+Floats: TypeAlias = NDArray[np.floating[Any]]
 RowLike: TypeAlias = ArrayLike | Sequence[Any]
 
 SUM_TOLERANCE = {
@@ -76,10 +77,32 @@ def check_row(row: RowLike, context: Sequence[object], vocab_size: int | None = 
             "give one a token"
         )
     probs = _widened(values, context)
-    tolerance = SUM_TOLERANCE.get(values.dtype, 0)
-    if np.count_nonzero(probs >= 0) < probs.size or abs(np.add.reduce(probs) - 1) > tolerance:
+    least = probs[probs.argmin()]  # a NaN is found before all else
+    if not (least >= 0 and abs(np.add.reduce(probs) - 1) <= SUM_TOLERANCE.get(values.dtype, 0)):
         raise _no_law(probs, context)
     return read_only(probs)
+
+
+def check_rows(rows: Floats) -> Floats | None:
+    """The same as :func:`check_row` for several rows at once.
+
+    Parameters
+    ----------
+    rows : ndarray of float64 or float32, shape (n, V)
+        One or more.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, V), or None
+        A read-only copy; None where a row is no law: :func:`check_row` says of each what is wrong.
+    """
+    laws = rows.astype(np.float64, order="C")
+    if np.count_nonzero(laws >= 0) < laws.size:
+        return None
+    if np.abs(np.add.reduce(laws, axis=-1) - 1).max() > SUM_TOLERANCE[rows.dtype]:
+        return None
+    laws.setflags(write=False)
+    return laws
 
 
 def _row_at(context: Sequence[object]) -> str:
@@ -254,7 +277,9 @@ def normalised(weights: Row) -> Row:
     ndarray, shape (V,)
         A read-only row, exact when the weights are Fractions.
     """
-    return read_only(weights / weights.sum())
+    law: Row = weights / np.add.reduce(weights)
+    law.setflags(write=False)
+    return law
 
 
 def conditioned(row: Row, kept: NDArray[Any]) -> Row:
@@ -272,9 +297,9 @@ def conditioned(row: Row, kept: NDArray[Any]) -> Row:
     ndarray, shape (V,)
         A read-only row, exact when `row` is; `row` itself when no other token has any probability.
     """
-    weights = np.zeros_like(row)
+    weights = np.zeros(row.shape, row.dtype)
     weights[kept] = row[kept]
-    return normalised(weights) if (row != weights).any() else row
+    return normalised(weights) if np.count_nonzero(row != weights) else row
 
 
 def point_mass(token: int, vocab_size: int) -> Row:

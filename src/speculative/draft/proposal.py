@@ -43,7 +43,7 @@ class Draft:
                 f"Draft of {len(self.tokens)} tokens and {len(self.probs)} rows: give one row a token"
             )
         for position, (token, row) in enumerate(zip(self.tokens, self.probs, strict=True)):
-            if not _has_mass(token, row):
+            if not (0 <= token < len(row) and row[token] > 0):
                 raise _without_mass(f"drafted token {token} at position {position}", token, row)
 
     def __len__(self) -> int:
@@ -180,12 +180,8 @@ def _check_laws(parent: int, siblings: Siblings) -> None:
             raise ValueError(
                 f"{name} has a law {kind}: let its scheme return an array like its row, shape (V,)"
             )
-        if not _has_mass(token, row):
+        if not (0 <= token < len(row) and row[token] > 0):
             raise _without_mass(name, token, row)
-
-
-def _has_mass(token: int, row: Row) -> bool:
-    return bool(0 <= token < len(row) and row[token] > 0)
 
 
 def _without_mass(name: str, token: int, row: Row) -> ValueError:

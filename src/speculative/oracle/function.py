@@ -10,14 +10,22 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative.distribution import SUM_TOLERANCE, Context, Row, RowLike, check_row, describe_context
+from speculative.distribution import (
+    SUM_TOLERANCE,
+    Context,
+    Floats,
+    Row,
+    RowLike,
+    check_row,
+    check_rows,
+    describe_context,
+)
 from speculative.oracle.interface import Oracle, check_count, contexts_after
 
 RowsLike: TypeAlias = Sequence[RowLike] | NDArray[Any]
 RowFunction: TypeAlias = Callable[[Context], RowLike]
 ScoreFunction: TypeAlias = Callable[[Context, Context], RowsLike]
 TreeFunction: TypeAlias = Callable[[Context, Context, Context], RowsLike]
-Floats: TypeAlias = NDArray[np.floating[Any]]
 Convert: TypeAlias = Callable[[RowLike, Context, int], Row]
 ConvertAll: TypeAlias = Callable[[Floats], Floats | None]
 
@@ -63,7 +71,7 @@ def from_probs(
         For both `score` and `score_tree`.
     """
     return _from_function(
-        (check_row, _checked),
+        (check_row, check_rows),
         function,
         vocab_size,
         vocabulary,
@@ -156,17 +164,17 @@ def softmax(logits: RowLike, context: Sequence[object] = (), vocab_size: int | N
     if not math.isfinite(top):
         fault = "are all -inf" if top < 0 else f"have {top} for token {int(values.argmax())}"
         raise _no_logits(context, f"{fault}: give finite logits, or -inf for some tokens to rule them out")
-    return _softmax(values)
+    return _softmax(values, top)
 
 
 def _no_logits(context: Sequence[object], fault: str) -> ValueError:
     return ValueError(f"the logits at context {describe_context(context)} {fault}")
 
 
-def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The laws of logits, shape (..., V), read-only; no maximum may be infinite."""
+def _softmax(logits: NDArray[np.float64], top: Any) -> NDArray[np.float64]:
+    """The laws of logits, shape (..., V), read-only; `top` has their maxima, shape (..., 1), all finite."""
     with np.errstate(over="ignore"):  # the distance to the maximum may be -inf: probability zero
-        weights: NDArray[np.float64] = np.exp(logits - np.maximum.reduce(logits, axis=-1, keepdims=True))
+        weights: NDArray[np.float64] = np.exp(logits - top)
     weights /= np.add.reduce(weights, axis=-1, keepdims=True)
     weights.setflags(write=False)
     return weights
@@ -208,21 +216,11 @@ def _path_by_path(
     return [rows[node] for node in range(len(tokens) + 1)]
 
 
-def _checked(rows: Floats) -> Floats | None:
-    """Rows as `check_row` makes them, all at once, shape (n, V); None where one of them has a fault."""
-    laws = rows.astype(np.float64, order="C")
-    if np.count_nonzero(laws >= 0) < laws.size:
-        return None
-    if np.abs(np.add.reduce(laws, axis=-1) - 1).max() > SUM_TOLERANCE[rows.dtype]:
-        return None
-    laws.setflags(write=False)
-    return laws
-
-
 def _softmaxes(rows: Floats) -> Floats | None:
     """Rows as `softmax` makes them, all at once, shape (n, V); None where one of them has a fault."""
     logits = rows.astype(np.float64, order="C", copy=False)  # other orders are added up in another order
-    return _softmax(logits) if np.isfinite(np.maximum.reduce(logits, axis=-1)).all() else None
+    top = np.maximum.reduce(logits, axis=-1, keepdims=True)
+    return _softmax(logits, top) if np.count_nonzero(np.isfinite(top)) == len(top) else None
 
 
 def _from_function(

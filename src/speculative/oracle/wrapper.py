@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
+
 from speculative.distribution import (
     Context,
+    Floats,
     Row,
     RowLike,
     check_row,
+    check_rows,
     describe_context,
     is_exact,
     total_variation,
@@ -18,9 +22,12 @@ from speculative.distribution import (
 from speculative.oracle.interface import Oracle, contexts_after
 
 RowMap = Callable[[Context, Row], RowLike]
+RowsMap = Callable[[Floats], Floats]
 
 
-def map_rows(oracle: Oracle, function: RowMap, *, reachable_only: bool = False) -> Oracle:
+def map_rows(
+    oracle: Oracle, function: RowMap, *, together: RowsMap | None = None, reachable_only: bool = False
+) -> Oracle:
     """An oracle whose row is a function of the context and of the given oracle's row.
 
     Vocabulary, limits and scoring in one pass are kept: warps and penalties are made of this.
@@ -32,6 +39,9 @@ def map_rows(oracle: Oracle, function: RowMap, *, reachable_only: bool = False) 
     function : callable
         ``function(context, row)`` -> probabilities, shape (V,): a pure function, which does not write to
         `row`.
+    together : callable, optional
+        ``together(rows)`` -> what `function` gives for each of the rows of one pass, shape (n, V): used where
+        all of them are float64, in the place of n calls.
     reachable_only : bool
         Leave the rows of a score as they are where they follow a drafted token to which `function` gave
         probability zero: for one that has no answer there. See :meth:`Oracle.score`.
@@ -44,7 +54,9 @@ def map_rows(oracle: Oracle, function: RowMap, *, reachable_only: bool = False) 
     return replace(
         oracle,
         row=partial(_mapped_row, oracle, function),
-        score_rows=partial(_mapped_rows, oracle=oracle, function=function, reachable_only=reachable_only),
+        score_rows=partial(
+            _mapped_rows, oracle=oracle, function=function, together=together, reachable_only=reachable_only
+        ),
     )
 
 
@@ -59,9 +71,14 @@ def _mapped_rows(
     *,
     oracle: Oracle,
     function: RowMap,
+    together: RowsMap | None,
     reachable_only: bool,
 ) -> list[Row]:
     rows = oracle.rows_after(context, tokens, parents)
+    if together is not None and all(row.dtype == np.float64 for row in rows):
+        laws = check_rows(together(np.array(rows)))
+        if laws is not None:
+            return list(laws)
     contexts = contexts_after(context, tokens, parents)
     for node in reachable(rows, tokens, parents) if reachable_only else range(len(rows)):
         rows[node] = _map(function, contexts[node], rows[node])
