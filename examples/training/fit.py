@@ -21,18 +21,16 @@ WARMUP, FALL = 100, 0.3  # steps; part of all steps
 
 def fit(
     module: nn.Module,
-    loss: Callable[[Tensor], Tensor],
-    text: np.ndarray,
+    loss: Callable[..., Tensor],
+    draw: Callable[[np.random.Generator], tuple[Tensor, ...]],
     folder: Path,
     *,
     steps: int,
-    batch: int = 32,
-    window: int = 257,
-    rate: float = 0.02,
+    rate: float,
     validate: Callable[[], dict[str, float]] = dict,
     seed: int = 0,
 ) -> None:
-    """Minimise `loss(windows)`, windows of the text, shape [batch, window]; go on where `folder` left off."""
+    """Minimise `loss(*draw(rng))`, the loss of one batch; go on where `folder` left off."""
     folder.mkdir(parents=True, exist_ok=True)
     optimizers = optimizers_of(module, rate)
     done, started = load(folder / "last.pt", module, optimizers), time.time()
@@ -43,10 +41,9 @@ def fit(
         for optimizer in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = factor * group["full_rate"]
-        starts = np.random.default_rng((seed, done)).integers(len(text) - window, size=batch)
-        windows = torch.from_numpy(text[starts[:, None] + np.arange(window)].astype(np.int64))
+        batch = draw(np.random.default_rng((seed, done)))
         with torch.autocast("cpu", torch.bfloat16):
-            value = compiled(windows)
+            value = compiled(*batch)
         value.backward()
         for optimizer in optimizers:
             optimizer.step()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Norm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.ones(size.width)), size.eps
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, x.shape[-1:], self.weight, self.eps)
+        return functional.rms_norm(x, x.shape[-1:], self.weight, self.eps)
 
 
 class Linear(nn.Module):
@@ -50,7 +50,7 @@ class Linear(nn.Module):
             nn.init.normal_(self.weight, std=inputs**-0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight)
+        return functional.linear(x, self.weight)
 
 
 class Attention(nn.Module):
@@ -63,10 +63,10 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         size, (batch, length, width) = self.size, x.shape
         weight = torch.cat([self.q_proj.weight, self.k_proj.weight, self.v_proj.weight])
-        heads = F.linear(x, weight).view(batch, length, -1, size.head_width).transpose(1, 2)
+        heads = functional.linear(x, weight).view(batch, length, -1, size.head_width).transpose(1, 2)
         q, k, v = heads.split([size.heads, size.kv_heads, size.kv_heads], 1)  # [B, heads, T, head_width]
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
@@ -77,8 +77,8 @@ class MLP(nn.Module):
         self.down_proj = Linear(size.inner, size.width, zero=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        gate, up = F.linear(x, torch.cat([self.gate_proj.weight, self.up_proj.weight])).chunk(2, -1)
-        return self.down_proj(F.silu(gate) * up)
+        gate, up = functional.linear(x, torch.cat([self.gate_proj.weight, self.up_proj.weight])).chunk(2, -1)
+        return self.down_proj(functional.silu(gate) * up)
 
 
 class Layer(nn.Module):

