@@ -1,0 +1,226 @@
+"""Drafters by name for a target that is loaded: what the package ships, folders, and what needs no model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from speculative import draft, model
+from speculative.cli.candidate import own_drafter
+from speculative.cli.own import OwnCodeError
+from speculative.distribution import Context, Row
+from speculative.draft import Drafter
+from speculative.model import CachedLlama
+from speculative.oracle import Oracle, check_vocabulary, keep_last_pass
+from speculative.warp import Warp
+
+LONGEST_MATCH = 8  # tokens that prompt lookup compares
+WINDOW, NGRAM, GUESSES = 3, 3, 3  # of lookahead: at most 11 nodes, and paths of 3 tokens
+ORDER = 5
+
+
+class Loop(NamedTuple):
+    """What a decoding loop is given."""
+
+    target: Oracle
+    """Warped; where the drafter reads what a pass of it has said, the one that keeps it."""
+    drafter: Drafter
+    """Made anew for each text: some keep what they have seen of one."""
+
+
+MakeDrafter: TypeAlias = Callable[[Oracle], Drafter]
+Source: TypeAlias = Callable[[Oracle, Warp, MakeDrafter], Loop]
+"""`source(target, warp, make_drafter)`, of a target that is not warped yet. The warp goes to both models, so
+that every declared law is the sampled one. `make_drafter` says what is drafted from a model or from heads:
+`draft.model` a chain, `partial(draft.best_first, num_nodes=8)` a tree; what has no model passes over it."""
+
+
+class Kind(NamedTuple):
+    """A drafter of the table."""
+
+    load: Callable[[CachedLlama], Source]
+    shaped: bool
+    """Whether `make_drafter` says what is drafted."""
+    tree: bool = False
+    """Of others, whether they draft trees."""
+
+
+def of_model(drafting: Oracle) -> Source:
+    """Draft from a model of the next token."""
+    return partial(_of_model, drafting)
+
+
+def _of_model(drafting: Oracle, target: Oracle, warp: Warp, make_drafter: MakeDrafter) -> Loop:
+    check_vocabulary(target, drafting)
+    return Loop(warp(target), make_drafter(warp(drafting)))
+
+
+def of_medusa(heads: Callable[[Context], list[Row]]) -> Source:
+    """Draft from heads for the next places."""
+    return partial(_of_medusa, heads)
+
+
+def _of_medusa(
+    heads: Callable[[Context], list[Row]], target: Oracle, warp: Warp, make_drafter: MakeDrafter
+) -> Loop:
+    def warped(context: Context) -> list[Row]:
+        return [warp.row(row) for row in heads(context)]
+
+    drafter = draft.medusa(warped, target.vocab_size, make_drafter, vocabulary=target.vocabulary)
+    return Loop(warp(target), drafter)
+
+
+def of_eagle(head: Callable[[Context], Oracle | None]) -> Source:
+    """Draft from a head that is another model each round."""
+    return partial(_of_eagle, head)
+
+
+def _of_eagle(
+    head: Callable[[Context], Oracle | None], target: Oracle, warp: Warp, make_drafter: MakeDrafter
+) -> Loop:
+    def warped(context: Context) -> Oracle | None:
+        drafting = head(context)
+        return None if drafting is None else warp(drafting)
+
+    drafter = draft.eagle(warped, target.vocab_size, make_drafter, vocabulary=target.vocabulary)
+    return Loop(warp(target), drafter)
+
+
+def of_text(make: Callable[..., Drafter]) -> Source:
+    """Draft from the text so far; `make(vocab_size, vocabulary=...)` makes a drafter."""
+    return partial(_of_text, make)
+
+
+def _of_text(make: Callable[..., Drafter], target: Oracle, warp: Warp, _: MakeDrafter) -> Loop:
+    return Loop(warp(target), make(target.vocab_size, vocabulary=target.vocabulary))
+
+
+def of_itself(target: Oracle, warp: Warp, _: MakeDrafter) -> Loop:
+    """Draft by lookahead: from the target's own passes. A warp changes none of its most probable tokens."""
+    kept = keep_last_pass(warp(target))
+    return Loop(kept, draft.lookahead(kept, window=WINDOW, ngram=NGRAM, guesses=GUESSES))
+
+
+def of_own_code(where: str) -> Source:
+    """Draft by `file.py:function`, which is warped as it says itself."""
+    return partial(_of_own_code, where)
+
+
+def _of_own_code(where: str, target: Oracle, warp: Warp, _: MakeDrafter) -> Loop:
+    return Loop(warp(target), own_drafter(where, target))
+
+
+def _small(name: str | Path, target: CachedLlama) -> Source:
+    """Draft from another Llama, which sees the end of a text that is too long for it."""
+    drafting = model.load(name, sliding=True).oracle
+    check_vocabulary(target.oracle, drafting)
+    return of_model(drafting)
+
+
+def _ngram(target: CachedLlama) -> Source:
+    """Draft from the n-gram of the bundled text."""
+    text, vocabulary = model.bundled_text(), target.oracle.vocabulary or ()
+    if not set(text) <= set(vocabulary):
+        raise ValueError(
+            "the bundled n-gram is one of characters, which the target's tokens are not: write suffix, "
+            "lookup, or the path of a draft model with the target's vocabulary"
+        )
+    token_of = {spelled: token for token, spelled in enumerate(vocabulary)}
+    tokens = [token_of[character] for character in text]
+    return of_model(model.fit_ngram(tokens, order=ORDER, vocab_size=len(vocabulary), vocabulary=vocabulary))
+
+
+def _medusa(name: str | Path, target: CachedLlama) -> Source:
+    return of_medusa(model.load_medusa(target, name))
+
+
+def _eagle(name: str | Path, target: CachedLlama) -> Source:
+    return of_eagle(model.load_eagle(target, name))
+
+
+def _without_model(source: Source) -> Callable[[CachedLlama], Source]:
+    return lambda _: source
+
+
+WITHOUT_MODEL: dict[str, Source] = {
+    "lookup": of_text(partial(draft.lookup, max_match=LONGEST_MATCH)),
+    "suffix": of_text(draft.suffix),
+    "lookahead": of_itself,
+}
+"""What drafts for any target."""
+TRAINED: dict[str, Kind] = {
+    "ngram": Kind(_ngram, shaped=True),
+    "draft": Kind(partial(_small, "shakespeare-draft"), shaped=True),
+    "draft-kl": Kind(partial(_small, "shakespeare-draft-kl"), shaped=True),
+    "draft-tv": Kind(partial(_small, "shakespeare-draft-tv"), shaped=True),
+    "medusa": Kind(partial(_medusa, "shakespeare-medusa"), shaped=True),
+    "eagle": Kind(partial(_eagle, "shakespeare-eagle"), shaped=True),
+    **{
+        name: Kind(_without_model(source), shaped=False, tree=source is of_itself)
+        for name, source in WITHOUT_MODEL.items()
+    },
+}
+"""Every drafter for a loaded target, by name."""
+BY_MODEL_TYPE: dict[str, Callable[[Path, CachedLlama], Source]] = {"medusa": _medusa, "eagle": _eagle}
+
+
+def kind(name: str) -> Kind:
+    """Return how a drafter is loaded: by its name, `file.py:function`, or the path of a checkpoint folder.
+
+    Raises
+    ------
+    ValueError
+        For what is none of them.
+    """
+    if name in TRAINED:
+        return TRAINED[name]
+    if Path(name).is_dir():
+        return Kind(partial(_of_folder, Path(name)), shaped=True)
+    if ":" in name:
+        return Kind(_without_model(of_own_code(name)), shaped=False)
+    raise ValueError(
+        f"--drafter {name!r} is unknown: write one of {', '.join(TRAINED)}, the path of a checkpoint folder, "
+        "or file.py:function for one of your own"
+    )
+
+
+def load(name: str, target: CachedLlama) -> Source:
+    """Load a drafter for a target.
+
+    Parameters
+    ----------
+    name : str
+        See `kind`.
+    target : CachedLlama
+        Whose tokens are drafted.
+
+    Returns
+    -------
+    Source
+        Makes the loop's target and drafter of a warp and of what is to be drafted.
+
+    Raises
+    ------
+    ValueError
+        One line that names the drafter: for an unknown one, and for one that does not fit the target.
+    """
+    found = kind(name)
+    try:
+        return found.load(target)
+    except OwnCodeError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"--drafter {name}: {error}") from None
+
+
+def _of_folder(folder: Path, target: CachedLlama) -> Source:
+    """Load heads or a Llama, as its config.json says."""
+    try:
+        fields: Any = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        model_type = fields["model_type"]
+    except (OSError, ValueError, TypeError, KeyError):
+        model_type = "llama"  # whose reader says what is wrong
+    return BY_MODEL_TYPE.get(model_type, _small)(folder, target)
