@@ -139,14 +139,19 @@ class CachedLlama:
             contexts = contexts_after(context, tokens, parents)
             if len({self._start(len(each)) for each in contexts}) > 1:  # the window moves on inside the tree
                 return np.concatenate([self._rows(each, (), ()) for each in contexts])
+        sequence = self.sequence(context)
+        hidden = self._session(sequence).read(sequence, tokens, parents)
+        logits: Floats = product(hidden, self.llama.head)[:, : self.llama.config.vocab_size]
+        return logits
+
+    def sequence(self, context: Context) -> Context:
+        """The tokens that the model reads for a context, or raise where there is none."""
         sequence = self.first + self.window(context)
         if not sequence:
             raise ValueError(
                 "an empty context, and this model has no first token (bos_token_id): give one token or more"
             )
-        hidden = self._session(sequence).read(sequence, tokens, parents)
-        logits: Floats = product(hidden, self.llama.head)[:, : self.llama.config.vocab_size]
-        return logits
+        return sequence
 
     def _start(self, length: int) -> int:
         """Where the window of a context of this length begins."""
