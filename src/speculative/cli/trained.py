@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from speculative import draft, model
 from speculative.cli.candidate import own_drafter
@@ -36,36 +36,33 @@ Source: TypeAlias = Callable[[Oracle, Warp, MakeDrafter], Loop]
 """`source(target, warp, make_drafter)`, of a target that is not warped yet. The warp goes to both models, so
 that every declared law is the sampled one. `make_drafter` says what is drafted from a model or from heads:
 `draft.model` a chain, `partial(draft.best_first, num_nodes=8)` a tree; what has no model passes over it."""
+MadeOf: TypeAlias = Literal["model", "heads", "text", "target", "own code"]
 
 
 class Kind(NamedTuple):
-    """A drafter of the table."""
+    """A drafter that is not loaded yet."""
 
+    made_of: MadeOf
+    """As of the table `DRAFTERS`. Those of models and heads draft what `make_drafter` says."""
     load: Callable[[CachedLlama], Source]
-    shaped: bool
-    """Whether `make_drafter` says what is drafted."""
-    tree: bool = False
-    """Of others, whether they draft trees."""
+
+    @property
+    def shaped(self) -> bool:
+        """Whether `make_drafter` says what is drafted: chains, paths, trees."""
+        return self.made_of in {"model", "heads"}
 
 
-def of_model(drafting: Oracle) -> Source:
+def of_model(drafting: Oracle, target: Oracle, warp: Warp, make_drafter: MakeDrafter) -> Loop:
     """Draft from a model of the next token."""
-    return partial(_of_model, drafting)
-
-
-def _of_model(drafting: Oracle, target: Oracle, warp: Warp, make_drafter: MakeDrafter) -> Loop:
     check_vocabulary(target, drafting)
     return Loop(warp(target), make_drafter(warp(drafting)))
 
 
-def of_medusa(heads: Callable[[Context], list[Row]]) -> Source:
-    """Draft from heads for the next places."""
-    return partial(_of_medusa, heads)
-
-
-def _of_medusa(
+def of_medusa(
     heads: Callable[[Context], list[Row]], target: Oracle, warp: Warp, make_drafter: MakeDrafter
 ) -> Loop:
+    """Draft from heads for the next places."""
+
     def warped(context: Context) -> list[Row]:
         return [warp.row(row) for row in heads(context)]
 
@@ -73,14 +70,11 @@ def _of_medusa(
     return Loop(warp(target), drafter)
 
 
-def of_eagle(head: Callable[[Context], Oracle | None]) -> Source:
-    """Draft from a head that is another model each round."""
-    return partial(_of_eagle, head)
-
-
-def _of_eagle(
+def of_eagle(
     head: Callable[[Context], Oracle | None], target: Oracle, warp: Warp, make_drafter: MakeDrafter
 ) -> Loop:
+    """Draft from a head that is another model each round."""
+
     def warped(context: Context) -> Oracle | None:
         drafting = head(context)
         return None if drafting is None else warp(drafting)
@@ -89,12 +83,8 @@ def _of_eagle(
     return Loop(warp(target), drafter)
 
 
-def of_text(make: Callable[..., Drafter]) -> Source:
+def of_text(make: Callable[..., Drafter], target: Oracle, warp: Warp, _: MakeDrafter) -> Loop:
     """Draft from the text so far; `make(vocab_size, vocabulary=...)` makes a drafter."""
-    return partial(_of_text, make)
-
-
-def _of_text(make: Callable[..., Drafter], target: Oracle, warp: Warp, _: MakeDrafter) -> Loop:
     return Loop(warp(target), make(target.vocab_size, vocabulary=target.vocabulary))
 
 
@@ -104,20 +94,16 @@ def of_itself(target: Oracle, warp: Warp, _: MakeDrafter) -> Loop:
     return Loop(kept, draft.lookahead(kept, window=WINDOW, ngram=NGRAM, guesses=GUESSES))
 
 
-def of_own_code(where: str) -> Source:
-    """Draft by `file.py:function`, which is warped as it says itself."""
-    return partial(_of_own_code, where)
-
-
-def _of_own_code(where: str, target: Oracle, warp: Warp, _: MakeDrafter) -> Loop:
+def of_own_code(where: str, target: Oracle, warp: Warp, _: MakeDrafter) -> Loop:
+    """Draft by `file.py:function`, which gets no warp."""
     return Loop(warp(target), own_drafter(where, target))
 
 
-def _small(name: str | Path, target: CachedLlama) -> Source:
+def _llama(name: str | Path, target: CachedLlama) -> Source:
     """Draft from another Llama, which sees the end of a text that is too long for it."""
     drafting = model.load(name, sliding=True).oracle
     check_vocabulary(target.oracle, drafting)
-    return of_model(drafting)
+    return partial(of_model, drafting)
 
 
 def _ngram(target: CachedLlama) -> Source:
@@ -130,45 +116,45 @@ def _ngram(target: CachedLlama) -> Source:
         )
     token_of = {spelled: token for token, spelled in enumerate(vocabulary)}
     tokens = [token_of[character] for character in text]
-    return of_model(model.fit_ngram(tokens, order=ORDER, vocab_size=len(vocabulary), vocabulary=vocabulary))
+    fitted = model.fit_ngram(tokens, order=ORDER, vocab_size=len(vocabulary), vocabulary=vocabulary)
+    return partial(of_model, fitted)
 
 
 def _medusa(name: str | Path, target: CachedLlama) -> Source:
-    return of_medusa(model.load_medusa(target, name))
+    return partial(of_medusa, model.load_medusa(target, name))
 
 
 def _eagle(name: str | Path, target: CachedLlama) -> Source:
-    return of_eagle(model.load_eagle(target, name))
+    return partial(of_eagle, model.load_eagle(target, name))
 
 
-def _without_model(source: Source) -> Callable[[CachedLlama], Source]:
-    return lambda _: source
+def _any_target(source: Source, _: CachedLlama) -> Source:
+    return source
 
 
-WITHOUT_MODEL: dict[str, Source] = {
-    "lookup": of_text(partial(draft.lookup, max_match=LONGEST_MATCH)),
-    "suffix": of_text(draft.suffix),
-    "lookahead": of_itself,
+WITHOUT_MODEL: dict[str, tuple[MadeOf, Source]] = {
+    "lookup": ("text", partial(of_text, partial(draft.lookup, max_match=LONGEST_MATCH))),
+    "suffix": ("text", partial(of_text, draft.suffix)),
+    "lookahead": ("target", of_itself),
 }
 """What drafts for any target."""
-TRAINED: dict[str, Kind] = {
-    "ngram": Kind(_ngram, shaped=True),
-    "draft": Kind(partial(_small, "shakespeare-draft"), shaped=True),
-    "draft-kl": Kind(partial(_small, "shakespeare-draft-kl"), shaped=True),
-    "draft-tv": Kind(partial(_small, "shakespeare-draft-tv"), shaped=True),
-    "medusa": Kind(partial(_medusa, "shakespeare-medusa"), shaped=True),
-    "eagle": Kind(partial(_eagle, "shakespeare-eagle"), shaped=True),
+TRAINED = {
+    "ngram": Kind("model", _ngram),
+    "draft": Kind("model", partial(_llama, "shakespeare-draft")),
+    "draft-kl": Kind("model", partial(_llama, "shakespeare-draft-kl")),
+    "draft-tv": Kind("model", partial(_llama, "shakespeare-draft-tv")),
+    "medusa": Kind("heads", partial(_medusa, "shakespeare-medusa")),
+    "eagle": Kind("heads", partial(_eagle, "shakespeare-eagle")),
     **{
-        name: Kind(_without_model(source), shaped=False, tree=source is of_itself)
-        for name, source in WITHOUT_MODEL.items()
+        name: Kind(made_of, partial(_any_target, source)) for name, (made_of, source) in WITHOUT_MODEL.items()
     },
 }
 """Every drafter for a loaded target, by name."""
-BY_MODEL_TYPE: dict[str, Callable[[Path, CachedLlama], Source]] = {"medusa": _medusa, "eagle": _eagle}
+HEADS: dict[str, Callable[[Path, CachedLlama], Source]] = {"medusa": _medusa, "eagle": _eagle}
 
 
-def kind(name: str) -> Kind:
-    """Return how a drafter is loaded: by its name, `file.py:function`, or the path of a checkpoint folder.
+def kind_named(name: str) -> Kind:
+    """Return how a drafter is loaded: by its name, by a checkpoint folder, or `file.py:function`.
 
     Raises
     ------
@@ -177,23 +163,33 @@ def kind(name: str) -> Kind:
     """
     if name in TRAINED:
         return TRAINED[name]
-    if Path(name).is_dir():
-        return Kind(partial(_of_folder, Path(name)), shaped=True)
+    if (folder := Path(name)).is_dir():
+        found = HEADS.get(model_type(folder))
+        return Kind("heads", partial(found, folder)) if found else Kind("model", partial(_llama, folder))
     if ":" in name:
-        return Kind(_without_model(of_own_code(name)), shaped=False)
+        return Kind("own code", partial(_any_target, partial(of_own_code, name)))
     raise ValueError(
         f"--drafter {name!r} is unknown: write one of {', '.join(TRAINED)}, the path of a checkpoint folder, "
         "or file.py:function for one of your own"
     )
 
 
-def load(name: str, target: CachedLlama) -> Source:
+def model_type(folder: Path) -> str:
+    """Return what a folder's config.json says it is; "llama", whose reader says what is wrong, of others."""
+    try:
+        fields: Any = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return str(fields["model_type"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return "llama"
+
+
+def load_drafter(name: str, target: CachedLlama) -> Source:
     """Load a drafter for a target.
 
     Parameters
     ----------
     name : str
-        See `kind`.
+        See `kind_named`.
     target : CachedLlama
         Whose tokens are drafted.
 
@@ -207,20 +203,10 @@ def load(name: str, target: CachedLlama) -> Source:
     ValueError
         One line that names the drafter: for an unknown one, and for one that does not fit the target.
     """
-    found = kind(name)
+    found = kind_named(name)
     try:
         return found.load(target)
     except OwnCodeError:
         raise
     except ValueError as error:
         raise ValueError(f"--drafter {name}: {error}") from None
-
-
-def _of_folder(folder: Path, target: CachedLlama) -> Source:
-    """Load heads or a Llama, as its config.json says."""
-    try:
-        fields: Any = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        model_type = fields["model_type"]
-    except (OSError, ValueError, TypeError, KeyError):
-        model_type = "llama"  # whose reader says what is wrong
-    return BY_MODEL_TYPE.get(model_type, _small)(folder, target)
