@@ -143,6 +143,16 @@ def test_the_latest_n_grams_of_a_token_are_kept():
     assert drafter(None, (0, 1, 0, 2, 0, 3, 0), 1).tokens == (3, 2)
 
 
+def test_an_n_gram_that_comes_again_is_the_latest():
+    """0 is followed by 1, 2 and 1 again."""
+    turns = table({(): point_mass(0, 3), (0,): point_mass(1, 3), (1, 0): point_mass(2, 3)})
+    drafter = lookahead(turns, window=1, ngram=2, guesses=2)
+    text = (0, 1, 0, 2, 0, 1, 0)
+    drafts = [drafter(None, text[:end], 1).tokens for end in range(1, 8)]
+    assert drafts[4] == (2, 1)
+    assert drafts[6] == (1, 2)
+
+
 @pytest.mark.parametrize("window", [1, 3])
 @pytest.mark.parametrize("ngram", [2, 4])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 9])

@@ -44,6 +44,7 @@ def shares(continuations, path, vocab_size):
         ((0, 1, 0, 2, 0, 2, 0), 2, (2, 0)),
         ((3, 1, 3, 2, 3, 1, 4, 3), 1, (1,)),  # twice 1, once 2
         ((3, 2, 3, 1, 3), 1, (1,)),  # once each: the lower
+        ((3, 3, 3, 1, 2, 3, 3), 1, (1,)),  # two occurrences that overlap, once each: the lower
         ((3, 3, 3), 4, (3,)),  # the match overlaps its own end
         ((0, 1, 2), 4, ()),
         ((0,), 4, ()),

@@ -60,7 +60,7 @@ def refused(run):
             "generate --drafter medusa",
             "--drafter 'medusa'",
             "unknown",
-            "write one of model, lookup, or file.py:function for one of your own",
+            "write one of model, lookup, suffix, or file.py:function for one of your own",
         ),
         ("generate --model gpt", "--model 'gpt'", "unknown", "write ngram, or file.py:function"),
         ("generate --draft-tokens 0", "'--draft-tokens': 0", "too small", "write 1 or more"),

@@ -35,7 +35,7 @@ from speculative.verify import VERIFIERS
 BUNDLED_PROMPT = "MACBETH:\n"
 LONGEST_PROMPT = 60  # characters of a text's first line
 LONGEST_MATCH = 8  # characters that prompt lookup compares
-ASSUMED_COST = {"lookup": 0.0}  # of a draft pass, for what the rounds would be worth
+ASSUMED_COST = {"lookup": 0.0, "suffix": 0.0}  # of a draft pass, for what the rounds would be worth
 COST_OF_A_MODEL = 0.1
 EXPECTED = (
     "expected: by the exact formula, the probability that a draft is accepted given its context, from both "

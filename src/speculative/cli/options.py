@@ -107,8 +107,8 @@ DrafterName = Annotated[
     typer.Option(
         metavar="NAME",
         help=(
-            f"One of {', '.join(CHAIN_DRAFTERS)}: lookup copies from the text so far; or file.py:function, a "
-            "function of (chance, context, num_draft_tokens) that returns a Draft."
+            f"One of {', '.join(CHAIN_DRAFTERS)}: lookup and suffix copy from the text so far; or "
+            "file.py:function, a function of (chance, context, num_draft_tokens) that returns a Draft."
         ),
     ),
 ]
