@@ -15,7 +15,7 @@ from speculative.chance import sample
 from speculative.cli.own import OwnCodeError
 from speculative.decode import speculate
 from speculative.distribution import rational
-from speculative.draft import DRAFTERS, Draft, Drafter, DraftTree
+from speculative.draft import Draft, Drafter, DraftTree
 from speculative.draft.siblings import Scheme
 from speculative.laws import law
 from speculative.oracle import Oracle, table
@@ -43,7 +43,6 @@ GROWN: dict[str, Callable[..., Drafter]] = {
     "best-first": draft.best_first,
 }
 SPEC = "write widths by depth such as 3,2,1, or " + ", or ".join(f"{name}:16" for name in GROWN)
-CHAIN_DRAFTERS = [name for name, entry in DRAFTERS.items() if not entry.tree]
 BY_RACE = "transport", "lifted_transport"
 SMALL = (
     "With siblings that are not independent {} takes a linear program at each node, and a small vocabulary."
@@ -195,6 +194,17 @@ def blaming_the_shape(shape: Shape | None, entry: Verifier, option: str = "--ver
         raise ValueError(f"{shape.option}: {wrong}, and takes {_kind_taken(entry)}: {remedy}") from None
 
 
+def check_takes_certain_trees(drafter: str, name: str) -> None:
+    """Refuse a verifier that takes no tree of point masses, for a drafter that drafts nothing else."""
+    entry = VERIFIERS[name]
+    if not _takes(entry, partial(draft.tree, branching=(2, 2), scheme=draft.top)):
+        taken = "one path" if not takes_trees(entry) else _kind_taken(entry)
+        raise ValueError(
+            f"--drafter {drafter} drafts trees of likely tokens, and {name} takes {taken}: write --verifier "
+            "recursive"
+        )
+
+
 def _kind_taken(entry: Verifier) -> str:
     return f"{'a ' if entry.drafts.startswith('tree') else ''}{entry.drafts}"
 
@@ -204,7 +214,7 @@ def _spoken(message: str, option: str) -> str:
     for function, written in (
         (r"draft\.tree\(oracle, \(2, 2\), scheme=draft\.hub\)", "--tree 2,2:hub"),
         (r"draft\.paths", "--paths 2"),
-        (r"draft\.model", "--drafter model"),
+        (r"draft\.model", "--drafter ngram"),
         (r"\b(use|or|as) verify\.(\w+)", rf"\1 {option}\2"),
         (r"\bverify\.(\w+)", r"\1"),
     ):

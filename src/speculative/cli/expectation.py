@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit  # type: ignore[import-untyped]  # scipy has no types
 
 from speculative.chance import Number
 from speculative.decode import Round
-from speculative.distribution import Context, Row
-from speculative.draft import Draft, Drafter, DraftTree
+from speculative.distribution import Row
+from speculative.draft import NO_DRAFT, Draft
 from speculative.metrics import statistics
-from speculative.oracle import Oracle
 from speculative.show import Comparison
-from speculative.verify import typical
+from speculative.verify import VERIFIERS, typical
 
 BATCHES, LEVEL = 10, 0.95  # of an interval: stretches of the run, coverage
 
@@ -78,37 +77,58 @@ def acceptance(verifier: str, target: Row, draft: Row) -> Number:
     return min(ACCEPTANCE[verifier](target, draft), 1)
 
 
-def recorded(drafter: Drafter, drafts: dict[int, Draft | DraftTree]) -> Drafter:
-    """Return the same drafter, which leaves each draft in `drafts` under the length of its context."""
-
-    def propose(chance: Any, context: Context, num_draft_tokens: int) -> Draft | DraftTree:
-        draft = drafts[len(context)] = drafter(chance, context, num_draft_tokens)
-        return draft
-
-    return Drafter(propose, drafter.vocab_size, drafter.vocabulary)
-
-
-def compare(
-    verifier: str,
-    target: Oracle,
-    context: Context,
-    rounds: Sequence[Round],
-    drafts: Mapping[int, Draft | DraftTree],
-) -> tuple[Comparison, list[Comparison]]:
-    """Return the figures of a run: tokens per target pass, and acceptance by depth.
+class Watched:
+    """A verifier of the table that keeps what it was given last, to be looked at between rounds.
 
     Parameters
     ----------
     verifier : str
         Its name.
-    target : Oracle
-        As it was used.
-    context : tuple of int
-        The prompt.
+
+    Attributes
+    ----------
+    depths : list of int
+        How deep the draft of each round was.
+    chances : list of lists of float, or None
+        For each depth: the probabilities with which drafts were accepted there, of those that were judged.
+        None where no formula tells.
+    """
+
+    def __init__(self, verifier: str) -> None:
+        self._name, self._function = verifier, VERIFIERS[verifier].function
+        self._last: tuple[Any, Any] = NO_DRAFT, ()
+        self.depths: list[int] = []
+        self.chances: list[list[float]] | None = [] if verifier in ACCEPTANCE else None
+
+    def __call__(self, chance: Any, draft: Any, target_probs: Any, **carried: Any) -> Any:
+        """Verify."""
+        self._last = draft, target_probs
+        return self._function(chance, draft, target_probs, **carried)
+
+    def look(self, one: Round) -> None:
+        """Look at what the verifier made this round of, before the next one comes."""
+        draft, target_probs = self._last
+        self.depths.append(draft.depth)
+        if not isinstance(draft, Draft):
+            self.chances = None
+        if self.chances is None:
+            return
+        for position in range(one.accepted + (one.last == "residual")):
+            if position == len(self.chances):
+                self.chances.append([])
+            chance = acceptance(self._name, target_probs[position], draft.probs[position])
+            self.chances[position].append(float(chance))
+
+
+def compare(rounds: Sequence[Round], watched: Watched) -> tuple[Comparison, list[Comparison]]:
+    """Return the figures of a run: tokens per target pass, and acceptance by depth.
+
+    Parameters
+    ----------
     rounds : sequence of Round
         The run.
-    drafts : mapping
-        What `recorded` left.
+    watched : Watched
+        Its verifier, which has looked at each of them.
 
     Returns
     -------
@@ -124,10 +144,9 @@ def compare(
     the sum of a(1 - a). Otherwise the intervals are those of `interval`, which allow for neighbours being
     alike.
     """
-    if verifier in ACCEPTANCE and all(isinstance(draft, Draft) for draft in drafts.values()):
-        return _expected(verifier, target, context, rounds, cast(Mapping[int, Draft], drafts))
-    deepest = max(draft.depth for draft in drafts.values()) if drafts else 0
-    tokens = _measured([len(one.tokens) for one in rounds], 1, 1 + deepest)
+    if watched.chances is not None:
+        return _expected(rounds, watched.chances)
+    tokens = _measured([len(one.tokens) for one in rounds], 1, 1 + max(watched.depths))
     return tokens, [_measured(judged, 0, 1) for judged in _judgements(rounds)]
 
 
@@ -178,15 +197,8 @@ def interval(values: Sequence[int], least: int, most: int) -> tuple[float, float
 
 
 def _expected(
-    verifier: str, target: Oracle, context: Context, rounds: Sequence[Round], drafts: Mapping[int, Draft]
+    rounds: Sequence[Round], chances: Sequence[Sequence[float]]
 ) -> tuple[Comparison, list[Comparison]]:
-    chances: list[list[float]] = [[] for _ in statistics(rounds).reached]  # [depth][judged there]
-    for one in rounds:
-        for position in range(one.accepted + (one.last == "residual")):
-            draft = drafts[len(context)]
-            row = target(context + draft.tokens[:position])
-            chances[position].append(float(acceptance(verifier, row, draft.probs[position])))
-        context += one.tokens
     accepted = [sum(judged) for judged in _judgements(rounds)]
     by_depth = [_comparison(count, some, len(some)) for count, some in zip(accepted, chances, strict=True)]
     everything = [chance for some in chances for chance in some]

@@ -1,10 +1,11 @@
-"""`speculative generate`: text from two models, round by round, and what the rounds amounted to."""
+"""`speculative generate`: text from a target and a drafter, round by round, and what the rounds brought."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,30 +14,39 @@ import typer
 from speculative import show
 from speculative.chance import sample
 from speculative.cli import options
-from speculative.cli.candidate import own_drafter
 from speculative.cli.drafting import (
-    CHAIN_DRAFTERS,
     Shape,
     blaming_the_shape,
+    check_takes_certain_trees,
     kind_of,
     shape_of,
     takes_chains,
     takes_its_time,
 )
-from speculative.cli.expectation import BATCHES, compare, recorded
-from speculative.cli.models import BUNDLED, NGRAM, Pair, encode_prompt, make_pair, read_text
-from speculative.decode import Round, autoregress, stream
+from speculative.cli.expectation import BATCHES, Watched, compare
+from speculative.cli.models import (
+    BUNDLED,
+    NGRAM,
+    SHAKESPEARE,
+    Ready,
+    check_drafter,
+    drafter_for,
+    encode_prompt,
+    fit_on_text,
+    is_checkpoint,
+    load_checkpoint,
+    warped,
+)
+from speculative.cli.pieces import Pieces
+from speculative.cli.timing import Timing, measure
+from speculative.cli.trained import Kind, Loop
+from speculative.decode import Round, stream
 from speculative.distribution import Context
-from speculative.draft import DRAFTERS, Draft, Drafter, DraftTree
 from speculative.metrics import statistics
-from speculative.model import Characters
 from speculative.verify import VERIFIERS
+from speculative.warp import Warp
 
-BUNDLED_PROMPT = "MACBETH:\n"
-LONGEST_PROMPT = 60  # characters of a text's first line
-LONGEST_MATCH = 8  # characters that prompt lookup compares
-ASSUMED_COST = {"lookup": 0.0, "suffix": 0.0}  # of a draft pass, for what the rounds would be worth
-COST_OF_A_MODEL = 0.1
+COST_OF_A_MODEL = 0.1  # of a draft pass assumed, for what rounds would be worth with a target that takes time
 EXPECTED = (
     "expected: by the exact formula, the probability that a draft is accepted given its context, from both "
     "models' laws, averaged over the contexts this run reached (unbiased); ±: one standard error."
@@ -53,13 +63,13 @@ speculative generate "LADY MACBETH:" --tokens 500 --seed 7
 
 speculative generate --verifier match --draft-tokens 6 --top-p 0.9
 
-speculative generate --verifier traversal --paths 3
-
 speculative generate --verifier recursive --tree 3,2,1
 
-speculative generate --verifier recursive --tree sequoia:16
+speculative generate --drafter lookahead --temperature 0
 
-speculative generate "Once " --text my.txt --drafter lookup
+speculative generate "Once upon a time" --target path/of/a/llama --drafter path/of/a/smaller/one
+
+speculative generate "Once " --target ngram --text my.txt
 
 speculative generate --json --seed 0 > run.json"""
 
@@ -67,10 +77,12 @@ speculative generate --json --seed 0 > run.json"""
 class Settings(NamedTuple):
     """What is run."""
 
-    pair: Pair
+    ready: Ready
+    warp: Warp
     context: Context
     verifier: str
     drafter: str
+    kind: Kind
     num_tokens: int
     num_draft_tokens: int
     seed: int
@@ -78,6 +90,11 @@ class Settings(NamedTuple):
     """What is drafted, where it is not what the verifier's own drafter drafts."""
     heat: float = 1
     """The temperature of both models."""
+
+    def loop(self) -> Loop:
+        """Return the target and a drafter that has seen no text."""
+        make_drafter = (self.shape or VERIFIERS[self.verifier]).make_drafter
+        return self.ready.source(self.ready.target, self.warp, make_drafter)
 
 
 class Outcome(NamedTuple):
@@ -89,8 +106,9 @@ class Outcome(NamedTuple):
     draft_passes: int
     """Levels of all drafts: the passes of a draft model that draws a level at once."""
     seconds: float
-    seconds_alone: float
-    """What as many tokens take the target alone."""
+    """What the rounds took, without what was told of them."""
+    timing: Timing
+    """The same beside the target alone, in turns."""
 
 
 def generate(
@@ -98,110 +116,118 @@ def generate(
     prompt: options.Prompt = None,
     *,
     tokens: options.Tokens = 400,
-    draft_tokens: options.DraftTokens = 4,
-    verifier: options.VerifierName = "token",
+    draft_tokens: options.DraftTokens = 3,
+    target: options.GenerateTarget = SHAKESPEARE,
+    drafter: options.DrafterName = None,
+    verifier: options.VerifierName = None,
     paths: options.Paths = None,
     tree: options.Tree = None,
-    drafter: options.DrafterName = "model",
-    model: options.Model = NGRAM,
-    text: options.Text = BUNDLED,
-    target_order: options.TargetOrder = 10,
-    draft_order: options.DraftOrder = 5,
     temperature: options.Temperature = 0.7,
     top_k: options.TopK = None,
     top_p: options.TopP = None,
     min_p: options.MinP = None,
+    text: options.Text = BUNDLED,
+    target_order: options.TargetOrder = 10,
+    draft_order: options.DraftOrder = 5,
     seed: options.Seed = None,
     as_json: options.Json = False,
     no_color: options.NoColor = False,
 ) -> None:
     """Generate text and show where every token comes from: an accepted draft, a residual or a bonus."""
+    drafter = drafter_for(target) if drafter is None else drafter
+    kind = check_drafter(target, drafter)
+    verifier = ("recursive" if kind.made_of == "target" else "token") if verifier is None else verifier
     options.one_of("--verifier", verifier, VERIFIERS)
-    if ":" not in drafter:
-        options.one_of("--drafter", drafter, CHAIN_DRAFTERS, ", or file.py:function for one of your own")
-    if drafter != "model":
-        options.refuse(called, "--drafter model", "draft_order", "paths", "tree")
-    if drafter in DRAFTERS and drafter != "model" and VERIFIERS[verifier].carries:
-        raise ValueError(
-            f"--drafter {drafter}: {verifier} carries {VERIFIERS[verifier].carries} from round to round and "
-            "needs the same model's drafts in each: write --drafter model"
-        )
+    check_fit(drafter, kind, verifier)
+    if is_checkpoint(target):
+        options.refuse(called, f"--target {NGRAM}", "text", "target_order", "draft_order")
+    elif target != NGRAM:
+        options.refuse(called, f"--target {NGRAM}", "target_order")
+    if drafter != NGRAM:
+        options.refuse(called, f"--drafter {NGRAM}", "draft_order")
+    if not kind.shaped:
+        options.refuse(called, f"--drafter {NGRAM}, or another one that has a model", "paths", "tree")
     shape = shape_of(verifier, paths, tree, VERIFIERS[verifier])
     if shape and shape.depth:
         options.refuse(called, f"a tree without widths: {shape.option} says how deep it is", "draft_tokens")
         draft_tokens = shape.depth
-    if model != NGRAM:
-        options.refuse(called, f"--model {NGRAM}", "target_order")
     warp = options.warp_of(temperature, top_k, top_p, min_p)
-    body = read_text(text)
-    characters = Characters.of(body)
-    context = encode_prompt(default_prompt(text, body) if prompt is None else prompt, characters)
     if seed is None:
         seed = int(np.random.default_rng().integers(10**6))
-    with options.only_json(as_json), options.blamed(model, drafter):
-        orders = target_order, draft_order if drafter == "model" else None
-        pair = make_pair(body, characters, warp, source=text, model=model, orders=orders)
-        settings = Settings(pair, context, verifier, drafter, tokens, draft_tokens, seed, shape, temperature)
+    with options.only_json(as_json), options.blamed(target, drafter):
+        if is_checkpoint(target):
+            ready = load_checkpoint(target, drafter)
+        else:
+            ready = fit_on_text(text, target, drafter, (target_order, draft_order))
+        context = encode_prompt(ready.prompt if prompt is None else prompt, ready)
+        settings = Settings(
+            ready, warp, context, verifier, drafter, kind, tokens, draft_tokens, seed, shape, temperature
+        )
         outcome = run(settings) if as_json else run_before_reader(settings, show.terminal(no_color=no_color))
     if as_json:
         print(json.dumps(as_data(settings, outcome), indent=2))
 
 
-def default_prompt(source: str, text: str) -> str:
-    """Return a line to start from: a speaker's name for the bundled text, else the text's first line."""
-    return BUNDLED_PROMPT if source == BUNDLED else text.partition("\n")[0][:LONGEST_PROMPT]
-
-
-def make_drafter(settings: Settings) -> Drafter:
-    """Return the drafter of that name, or the user's own."""
-    target, draft, name = settings.pair.target, settings.pair.draft, settings.drafter
-    if ":" in name:
-        return own_drafter(name, target)
-    if draft is None:
-        make = DRAFTERS[name].function
-        return make(target.vocab_size, max_match=LONGEST_MATCH, vocabulary=target.vocabulary)
-    return (settings.shape or VERIFIERS[settings.verifier]).make_drafter(draft)
+def check_fit(drafter: str, kind: Kind, verifier: str) -> None:
+    """Refuse a verifier that cannot judge what is drafted."""
+    carries = VERIFIERS[verifier].carries
+    if carries and kind.made_of not in {"model", "own code"}:
+        raise ValueError(
+            f"--drafter {drafter}: {verifier} carries {carries} from round to round and needs the same "
+            f"model's drafts in each: write --drafter {NGRAM}"
+        )
+    if kind.made_of == "target":
+        check_takes_certain_trees(drafter, verifier)
 
 
 def nobody(_: Round) -> None:
     """Tell nobody of a round."""
 
 
-def run(settings: Settings, tell: Callable[[Round], None] = nobody) -> Outcome:
-    """Generate, telling of each round; then as many tokens by the target alone, for the time that takes."""
-    target, context = settings.pair.target, settings.context
-    drafts: dict[int, Draft | DraftTree] = {}
-    rounds: list[Round] = []
-    seconds, start = 0.0, time.perf_counter()
-    program = sample(
+def no_wait() -> None:
+    """Say nothing before the time is measured."""
+
+
+def run(
+    settings: Settings, tell: Callable[[Round], None] = nobody, before_timing: Callable[[], None] = no_wait
+) -> Outcome:
+    """Generate, telling of each round; then measure the time of as many tokens beside the target alone."""
+    watched = Watched(settings.verifier)
+    decode = partial(
         stream,
-        target,
-        recorded(make_drafter(settings), drafts),
-        context,
         max_new_tokens=settings.num_tokens,
         num_draft_tokens=settings.num_draft_tokens,
-        verify=VERIFIERS[settings.verifier].function,
-        rng=settings.seed,
+        verify=watched,
     )
+    rounds: list[Round] = []
+    loop = settings.loop()
+    seconds, start = 0.0, time.perf_counter()
     with blaming_the_shape(settings.shape, VERIFIERS[settings.verifier]):
-        for one in program:
+        for one in sample(decode, *loop, settings.context, rng=settings.seed):
             seconds += time.perf_counter() - start
             rounds.append(one)
+            watched.look(one)
             tell(one)
             start = time.perf_counter()
-    start = time.perf_counter()
-    sample(autoregress, target, context, max_new_tokens=settings.num_tokens, rng=settings.seed)
-    alone = time.perf_counter() - start
-    compared = compare(settings.verifier, target, context, rounds, drafts)
-    draft_passes = sum(draft.depth for draft in drafts.values())
-    return Outcome(tuple(rounds), *compared, draft_passes, seconds, alone)
+    before_timing()
+    timing = measure(
+        settings.loop(),
+        settings.context,
+        settings.num_tokens,
+        seed=settings.seed + 1,
+        num_draft_tokens=settings.num_draft_tokens,
+        verify=VERIFIERS[settings.verifier].function,
+    )
+    return Outcome(tuple(rounds), *compare(rounds, watched), sum(watched.depths), seconds, timing)
 
 
 def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
     """Generate and print round by round, then the figures."""
-    decode = settings.pair.characters.decode
-    transcript = show.Transcript(console)
+    transcript, pieces = show.Transcript(console), Pieces(settings.ready.tokenizer.decode)
     begun: list[Round] = []
+
+    def write(tokens: Sequence[int], origin: str) -> None:
+        transcript.write("".join(map(pieces.add, tokens)), origin)
 
     def tell(one: Round) -> None:
         if not begun:  # nothing is printed before the first round has shown that all fits together
@@ -211,17 +237,23 @@ def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
                 console.paragraph(note, "yellow")
             transcript.legend()
             console.print()
-            transcript.write(decode(settings.context), "prompt")
+            write(settings.context, "prompt")
         begun.append(one)
-        transcript.write(decode(one.tokens[: one.accepted]), "accepted")
-        transcript.write(decode(one.tokens[one.accepted :]), one.last)
+        write(one.tokens[: one.accepted], "accepted")
+        write(one.tokens[one.accepted :], one.last)
+
+    def end() -> None:
+        transcript.write(pieces.rest(), begun[-1].last)
+        transcript.end()
+        waiting.update("the time of plain decoding")
+        waiting.start()
 
     with show.waiting("the first round") as waiting:
-        outcome = run(settings, tell)
-    transcript.end()
+        outcome = run(settings, tell, end)
     console.print(show.figures_table(outcome.tokens_per_pass, outcome.accepted))
     console.paragraph(MEASURED if outcome.tokens_per_pass.expected is None else EXPECTED, "dim")
-    console.paragraph(time_line(settings, outcome), "dim")
+    console.paragraph(time_line(outcome))
+    console.paragraph(how_measured(settings, outcome), "dim")
     return outcome
 
 
@@ -229,8 +261,8 @@ def title(settings: Settings) -> str:
     """Say in one line what is run."""
     lossy = "" if VERIFIERS[settings.verifier].lossless else "lossy "
     return (
-        f"{settings.pair.description}; {drafted(settings)}, {lossy}{settings.verifier} verification, seed "
-        f"{settings.seed}"
+        f"{warped(settings.ready.description, settings.warp)}; {drafted(settings)}, {lossy}"
+        f"{settings.verifier} verification, seed {settings.seed}"
     )
 
 
@@ -248,7 +280,7 @@ def notes(settings: Settings) -> list[str]:
         told.append(f"lossy: with {name} the text does not have the target's law.")
     elif not keeps_law(settings):
         told.append(f"{name} gives the target's law at temperature 0 only, and here it is {settings.heat:g}.")
-    if settings.drafter == "model" and (slow := takes_its_time(name, (settings.shape or entry).make_drafter)):
+    if settings.kind.shaped and (slow := takes_its_time(name, (settings.shape or entry).make_drafter)):
         told.append(slow)
     return told
 
@@ -256,48 +288,76 @@ def notes(settings: Settings) -> list[str]:
 def drafted(settings: Settings) -> str:
     """Say what is drafted each round."""
     entry, depth = VERIFIERS[settings.verifier], settings.num_draft_tokens
-    if settings.drafter != "model":
-        return f"{depth} drafts a round by {settings.drafter}"
-    if settings.shape is None and takes_chains(entry):
-        return f"{depth} drafts a round"
+    fitted = settings.drafter == NGRAM and not settings.ready.checkpoint  # which the description tells
+    by = "" if fitted else f" by {settings.drafter}"
+    if settings.kind.made_of == "target":
+        return f"a tree of guesses a round{by}, at most {depth} deep"
+    if not settings.kind.shaped or (settings.shape is None and takes_chains(entry)):
+        return f"{depth} drafts a round{by}"
     kind = kind_of((settings.shape or entry).make_drafter)
     drawn = f"{kind.drawn}, " if kind.drawn else ""
-    return f"{kind.what} a round, {drawn}at most {min(depth, kind.depth or depth)} deep"
+    return f"{kind.what} a round{by}, {drawn}at most {min(depth, kind.depth or depth)} deep"
 
 
-def time_line(settings: Settings, outcome: Outcome) -> str:
-    """Say what the run took, and what its rounds would be worth with a target that takes its time."""
-    figures = statistics(outcome.rounds)
-    if outcome.seconds < outcome.seconds_alone:
-        verdict = f"{outcome.seconds_alone / outcome.seconds:.2f} times as fast"
-    else:
-        verdict = "with a target this quick, drafting saves passes and no time"
-    cost = ASSUMED_COST.get(settings.drafter, COST_OF_A_MODEL)
-    worth = figures.tokens / (figures.rounds + outcome.draft_passes * cost)
-    tree = settings.drafter == "model" and (settings.shape or not takes_chains(VERIFIERS[settings.verifier]))
-    counted = ", a target pass counted as one whatever the size of its tree, a draft pass for each level"
+def time_line(outcome: Outcome) -> str:
+    """Say how long a token takes beside plain decoding, and what that saved."""
+    timing, count = outcome.timing, statistics(outcome.rounds).tokens
+    low, high = min(timing.by_stretch), max(timing.by_stretch)
+    spread = f" ({low:.2f} to {high:.2f})" if len(timing.by_stretch) > 1 else ""
+    saved = (timing.per_token_alone - timing.per_token) * count
     return (
-        f"time: {settings.pair.seconds:.2f} s for the models, {outcome.seconds:.2f} s for {figures.tokens} "
-        f"tokens, {outcome.seconds_alone:.2f} s by the target alone: {verdict}. Were a draft pass to cost "
-        f"{cost:g} target passes, these rounds would be {worth:.2f} times as fast as the target alone"
-        f"{counted if tree else ''}."
+        f"{1000 * timing.per_token:.3f} ms a token, and {1000 * timing.per_token_alone:.3f} ms by plain "
+        f"decoding: {timing.speedup:.2f} times as fast{spread}, {abs(saved):.2f} s "
+        f"{'saved' if saved > 0 else 'lost'} on {count} tokens."
+    )
+
+
+def how_measured(settings: Settings, outcome: Outcome) -> str:
+    """Say what the times are of; and what rounds on n-grams, which are as quick as drafts, would be worth."""
+    timing, figures = outcome.timing, statistics(outcome.rounds)
+    parts = len(timing.stretches)
+    turns = f", in turns of about {timing.tokens // parts}: in brackets the extremes" if parts > 1 else ""
+    told = (
+        f"Models ready in {settings.ready.seconds:.2f} s, the text above in {outcome.seconds:.2f} s. Times a "
+        f"token: {timing.tokens} other tokens after the same prompt, by both ways{turns}."
+    )
+    if settings.ready.checkpoint:
+        return told
+    cost = 0 if settings.kind.made_of == "text" else COST_OF_A_MODEL
+    worth = figures.tokens / (figures.rounds + outcome.draft_passes * cost)
+    counted = ", a target pass counted as one whatever the size of its tree, a draft pass for each level"
+    tree = settings.kind.shaped and (settings.shape or not takes_chains(VERIFIERS[settings.verifier]))
+    return (
+        f"{told} Were a draft pass to cost {cost:g} target passes, the rounds above would be {worth:.2f} "
+        f"times as fast as the target alone{counted if tree else ''}."
     )
 
 
 def as_data(settings: Settings, outcome: Outcome) -> dict[str, Any]:
     """Return everything about a run, for JSON."""
-    decode = settings.pair.characters.decode
-    counts = statistics(outcome.rounds)
+    decode = settings.ready.tokenizer.decode
+    pieces, counts, timing = Pieces(decode), statistics(outcome.rounds), outcome.timing
+    prompt = "".join(map(pieces.add, settings.context))
+    rounds: list[dict[str, Any]] = [
+        {
+            "tokens": [pieces.add(token) for token in one.tokens],
+            "drafted": one.drafted,
+            "accepted": one.accepted,
+            "last": one.last,
+            "target_probs": [float(probability) for probability in one.target_probs],
+        }
+        for one in outcome.rounds
+    ]
     return {
-        "models": settings.pair.description,
+        "models": warped(settings.ready.description, settings.warp),
         "verifier": settings.verifier,
         "keeps_target_law": keeps_law(settings),
         "drafter": settings.drafter,
         "drafts": drafted(settings),
         "draft_tokens": settings.num_draft_tokens,
         "seed": settings.seed,
-        "prompt": decode(settings.context),
-        "text": "".join(decode(one.tokens) for one in outcome.rounds),
+        "prompt": prompt,
+        "text": "".join(piece for one in rounds for piece in one["tokens"]) + pieces.rest(),
         "tokens": counts.tokens,
         "target_passes": counts.rounds,
         "drafted": counts.drafted,
@@ -305,19 +365,13 @@ def as_data(settings: Settings, outcome: Outcome) -> dict[str, Any]:
         "accepted": counts.accepted,
         "tokens_per_target_pass": outcome.tokens_per_pass._asdict(),
         "acceptance_by_position": [one._asdict() for one in outcome.accepted],
-        "seconds": {
-            "models": settings.pair.seconds,
-            "rounds": outcome.seconds,
-            "target_alone": outcome.seconds_alone,
+        "seconds": {"models": settings.ready.seconds, "rounds": outcome.seconds},
+        "timing": {
+            "tokens": timing.tokens,
+            "seconds_per_token": timing.per_token,
+            "seconds_per_token_alone": timing.per_token_alone,
+            "speedup": timing.speedup,
+            "speedup_by_stretch": timing.by_stretch,
         },
-        "rounds": [
-            {
-                "tokens": [decode([token]) for token in one.tokens],
-                "drafted": one.drafted,
-                "accepted": one.accepted,
-                "last": one.last,
-                "target_probs": [float(probability) for probability in one.target_probs],
-            }
-            for one in outcome.rounds
-        ],
+        "rounds": rounds,
     }

@@ -11,14 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from speculative.cli.drafting import CHAIN_DRAFTERS, GROWN, MOST_NODES, SCHEMES
+from speculative.cli.drafting import GROWN, MOST_NODES, SCHEMES
+from speculative.cli.models import NGRAM, SHAKESPEARE
 from speculative.cli.own import blaming
+from speculative.cli.trained import TRAINED
 from speculative.roofline import HARDWARE
 from speculative.verify import VERIFIERS
 from speculative.warp import Warp, compose, min_p, temperature, top_k, top_p
 
 LONGEST_ORDER = 32  # an n-gram model keeps a table of the whole text for every order
 WARP, TWO_MODELS, ROOFLINE = "Warp of both models", "Two models", "Roofline"  # panels of the help
+OF_A_TEXT = "n-grams of a text"
 
 
 def whole(low: int, high: int | None = None) -> Callable[[Any], int]:
@@ -95,20 +98,32 @@ NoColor = Annotated[
 
 # generate
 Prompt = Annotated[
-    str | None, typer.Argument(help="The text to continue; by default the first line of the text.")
+    str | None,
+    typer.Argument(
+        help="The text to continue; by default a speaker's name, or the first line of a text of your own."
+    ),
 ]
 Tokens = Annotated[int, typer.Option(parser=whole(1), metavar="N", help="How many tokens to generate.")]
 DraftTokens = Annotated[
     int, typer.Option(parser=whole(1), metavar="K", help="Tokens drafted per target pass.")
 ]
-VerifierName = Annotated[str, typer.Option(metavar="NAME", help=f"One of {', '.join(VERIFIERS)}.")]
-DrafterName = Annotated[
-    str,
+VerifierName = Annotated[
+    str | None,
     typer.Option(
         metavar="NAME",
+        show_default=False,
+        help=f"One of {', '.join(VERIFIERS)}: token is the default, recursive for a drafter of trees.",
+    ),
+]
+DrafterName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        show_default=False,
         help=(
-            f"One of {', '.join(CHAIN_DRAFTERS)}: lookup and suffix copy from the text so far; or "
-            "file.py:function, a function of (chance, context, num_draft_tokens) that returns a Draft."
+            f"One of {', '.join(TRAINED)}: ngram is the default, suffix for a folder as target; or the path "
+            "of a checkpoint folder, a Llama with the same vocabulary or heads; or file.py:function, a "
+            "function of (chance, context, num_draft_tokens) that returns a Draft."
         ),
     ),
 ]
@@ -137,22 +152,49 @@ Seed = Annotated[
 ]
 
 # models
-Text = Annotated[
-    str,
-    typer.Option(metavar="FILE", help="What the models are fitted on; bundled: two plays of Shakespeare's."),
-]
-Model = Annotated[
+GenerateTarget = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="The target: ngram; or file.py:function, which makes an Oracle of the vocabulary.",
+        help=(
+            f"The target: {SHAKESPEARE}, which comes with the package; the path of a checkpoint folder of a "
+            f"Llama; {NGRAM}, fitted on a text; or file.py:function, which makes an Oracle of the text's "
+            "characters."
+        ),
+    ),
+]
+PlanTarget = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help=f"The target: {NGRAM}; or file.py:function, which makes an Oracle of the text's characters.",
+    ),
+]
+Text = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="What n-grams are fitted on; bundled: two plays of Shakespeare's.",
+        rich_help_panel=OF_A_TEXT,
     ),
 ]
 TargetOrder = Annotated[
-    int, typer.Option(parser=whole(1, LONGEST_ORDER), metavar="N", help="Order of the target n-gram model.")
+    int,
+    typer.Option(
+        parser=whole(1, LONGEST_ORDER),
+        metavar="N",
+        help="Order of the target n-gram model.",
+        rich_help_panel=OF_A_TEXT,
+    ),
 ]
 DraftOrder = Annotated[
-    int, typer.Option(parser=whole(1, LONGEST_ORDER), metavar="N", help="Order of the draft n-gram model.")
+    int,
+    typer.Option(
+        parser=whole(1, LONGEST_ORDER),
+        metavar="N",
+        help="Order of the draft n-gram model.",
+        rich_help_panel=OF_A_TEXT,
+    ),
 ]
 Temperature = Annotated[
     float,

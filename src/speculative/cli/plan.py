@@ -33,7 +33,7 @@ speculative plan --alpha .8 --cost .1 --plot speedup.png
 speculative plan --alpha .8 --batch --parameters 70e9 --hardware A100
 
 speculative plan --text bundled --target-order 10 --draft-order 5 --cost .1"""
-OF_TEXT = "model", "target_order", "draft_order", "positions", "temperature", "top_k", "top_p", "min_p"
+OF_TEXT = "target", "target_order", "draft_order", "positions", "temperature", "top_k", "top_p", "min_p"
 OF_BATCH = "hardware", "parameters", "bytes_per_parameter", "context", "cache_bytes"
 
 
@@ -47,7 +47,7 @@ def plan(
     plot: options.Plot = None,
     as_json: options.Json = False,
     no_color: options.NoColor = False,
-    model: options.Model = NGRAM,
+    target: options.PlanTarget = NGRAM,
     target_order: options.TargetOrder = 10,
     draft_order: options.DraftOrder = 5,
     positions: options.Positions = 1000,
@@ -83,16 +83,15 @@ def plan(
         source, window = str(text), max(target_order, draft_order) - 1
         body = read_text(source)
         fitted, held_out = split_text(body, source, positions, window)
-        with options.only_json(as_json), options.blamed(model):
+        with options.only_json(as_json), options.blamed(target):
             pair = make_pair(
                 fitted,
                 Characters.of(body),
-                warp,
                 source=source,
-                model=model,
+                target=target,
                 orders=(target_order, draft_order),
             )
-            made = plan_on_text(pair, held_out, cost, max_draft_tokens, window)
+            made = plan_on_text(pair, warp, held_out, cost=cost, longest=max_draft_tokens, window=window)
     if plot is not None:
         save(plot, made, machine)
     if as_json:

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from speculative.chance import Number
-from speculative.cli.models import Pair
+from speculative.cli.models import Pair, warped
 from speculative.cost import (
     best_num_draft_tokens,
     break_even_cost,
@@ -20,6 +20,7 @@ from speculative.measure import TextAcceptance, acceptance_on_text
 from speculative.oracle import cached
 from speculative.roofline import Hardware, Model, break_even_batch, speedup_at_batch
 from speculative.show import Batch, Length
+from speculative.warp import Warp
 
 HELD_OUT = 10  # one part in so many of a text is measured on, and the rest fitted on
 SHORTEST_TEXT = 1000
@@ -67,12 +68,18 @@ def plan_by_formula(acceptance: Number, cost: Number, longest: int) -> Plan:
     return Plan(acceptance, cost, lengths, best.num_draft_tokens)
 
 
-def plan_on_text(pair: Pair, held_out: str, cost: Number, longest: int, window: int) -> Plan:
+def plan_on_text(pair: Pair, warp: Warp, held_out: str, *, cost: Number, longest: int, window: int) -> Plan:
     """Plan for two models at the contexts of a text; each sees the last `window` characters."""
     assert pair.draft is not None
-    tokens = pair.characters.encode(held_out)
     measured = acceptance_on_text(
-        cached(pair.target), cached(pair.draft), tokens, longest, start=window, window=window, paths=1, rng=0
+        cached(warp(pair.target)),
+        cached(warp(pair.draft)),
+        pair.characters.encode(held_out),
+        longest,
+        start=window,
+        window=window,
+        paths=1,
+        rng=0,
     )
     tokens_by_length = list(accumulate((one.mean for one in measured.survival), initial=1))[1:]
     lengths = [
@@ -83,7 +90,7 @@ def plan_on_text(pair: Pair, held_out: str, cost: Number, longest: int, window: 
     ]
     fastest = max(lengths, key=lambda length: length.speedup)
     best = fastest.num_draft_tokens if fastest.speedup > 1 else 0
-    return Plan(measured.acceptance.mean, cost, lengths, best, measured, pair.description)
+    return Plan(measured.acceptance.mean, cost, lengths, best, measured, warped(pair.description, warp))
 
 
 def split_text(text: str, source: str, positions: int, window: int) -> tuple[str, str]:

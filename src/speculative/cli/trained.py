@@ -94,9 +94,17 @@ def of_itself(target: Oracle, warp: Warp, _: MakeDrafter) -> Loop:
     return Loop(kept, draft.lookahead(kept, window=WINDOW, ngram=NGRAM, guesses=GUESSES))
 
 
-def of_own_code(where: str, target: Oracle, warp: Warp, _: MakeDrafter) -> Loop:
+def own_source(where: str, target: Oracle) -> Source:
     """Draft by `file.py:function`, which gets no warp."""
-    return Loop(warp(target), own_drafter(where, target))
+    return partial(_of_own_code, own_drafter(where, target))
+
+
+def _of_own_code(drafter: Drafter, target: Oracle, warp: Warp, _: MakeDrafter) -> Loop:
+    return Loop(warp(target), drafter)
+
+
+def _own(where: str, target: CachedLlama) -> Source:
+    return own_source(where, target.oracle)
 
 
 def _llama(name: str | Path, target: CachedLlama) -> Source:
@@ -167,7 +175,7 @@ def kind_named(name: str) -> Kind:
         found = HEADS.get(model_type(folder))
         return Kind("heads", partial(found, folder)) if found else Kind("model", partial(_llama, folder))
     if ":" in name:
-        return Kind("own code", partial(_any_target, partial(of_own_code, name)))
+        return Kind("own code", partial(_own, name))
     raise ValueError(
         f"--drafter {name!r} is unknown: write one of {', '.join(TRAINED)}, the path of a checkpoint folder, "
         "or file.py:function for one of your own"
