@@ -172,6 +172,7 @@ def test_another_text_begins_anew_and_keeps_the_pool():
     drafter = lookahead(CYCLE, window=2, ngram=2)
     for context in ((0,), (0, 1), (0, 1, 2)):
         drafter(None, context, 1)
+    assert paths(drafter(None, (3, 3, 3, 1), 1)) == [(2,), (1,)]
     assert paths(drafter(None, (3, 1), 1)) == [(2,), (1,)]
     assert paths(drafter(None, (), 1)) == []
 

@@ -34,4 +34,4 @@ class _LastPass:
         asked = context, tokens, tuple(parents)
         if self.last is None or self.last[0] != asked:
             self.last = asked, self.oracle.rows_after(*asked)
-        return list(self.last[1])
+        return self.last[1]
