@@ -10,13 +10,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from speculative import Oracle, from_probs, law, rational, sample, speculate
+from speculative import (
+    Oracle,
+    autoregress,
+    from_logits,
+    from_probs,
+    generate,
+    law,
+    rational,
+    sample,
+    speculate,
+)
 from speculative import paths as walks
 from speculative.chance import Sampler
-from speculative.distribution import Context, Row
+from speculative.distribution import Context, Row, point_mass
 from speculative.draft import Draft, Drafter, DraftTree, model, paths, tree
-from speculative.oracle import cached
+from speculative.oracle import cached, softmax
 from speculative.verify import VERIFIERS, Verifier
+from speculative.warp import temperature
 
 PAGE = Path(__file__).parent / "explanation" / "speed.md"
 VOCAB_SIZES = (32, 32_000)
@@ -38,6 +49,21 @@ PROVED = {
     "traversal, 2 paths": ("traversal", partial(paths, num_paths=2), 2),
 }
 """What the exact law's time is measured on: the verifier, the drafter, the depth."""
+LOOPS = {
+    "`token`, 4 drafts": ("token", 4, "rows"),
+    "`token`, 6 drafts": ("token", 6, "rows"),
+    "`block`, 4 drafts": ("block", 4, "rows"),
+    "`match`, 4 certain drafts": ("match", 4, "certain"),
+    "`token`, 4 drafts, `from_logits`": ("token", 4, "logits"),
+    "`token`, 4 drafts, `temperature(0.8)`": ("token", 4, "warped"),
+    "the target alone": (None, 0, "rows"),
+}
+"""What the loop's time is measured on: the verifier, the drafts asked for, the models."""
+LOOP_VOCAB_SIZE = 65
+PROMPTS = (0, 70, 140, 210)
+NEW_TOKENS = 32
+LOOP_SPEND = 4.0
+"""Seconds for each line, of short decodes, so that some are undisturbed by what else the processor does."""
 
 
 class Drafted(NamedTuple):
@@ -216,7 +242,128 @@ def of_proofs() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"chains": of_chains, "trees": of_trees, "proofs": of_proofs}
+class Models(NamedTuple):
+    """A target and a drafter that take no time: their rows are made before, one for each length."""
+
+    target: Oracle
+    drafter: Drafter
+
+
+@cache
+def instant(kind: str) -> Models:
+    """Return models that agree on about .8 of the drafts.
+
+    Of kind "rows" they hand out laws; of "logits", logits, one array for a pass, so that the softmax is in
+    the loop's time; of "warped", laws to which temperature(0.8) is put; "certain" drafts the target's most
+    probable tokens.
+    """
+    rng, length = (
+        np.random.default_rng(0),
+        PROMPTS[-1] + NEW_TOKENS + max(drafts for _, drafts, _ in LOOPS.values()),
+    )
+    logits = (8 if kind == "certain" else 2.5) * rng.normal(size=(length + 1, LOOP_VOCAB_SIZE))
+    noisy = logits + 0.55 * rng.normal(size=logits.shape)
+    if kind == "logits":
+        parts = [
+            from_logits(partial(_at, values), LOOP_VOCAB_SIZE, score_tree=partial(_from, values))
+            for values in (logits, noisy)
+        ]
+    else:
+        laws = [[softmax(row) for row in values] for values in (logits, noisy)]
+        parts = [Oracle(partial(_at, rows), LOOP_VOCAB_SIZE, partial(_from, rows)) for rows in laws]
+    if kind == "warped":
+        parts = [temperature(0.8)(oracle) for oracle in parts]
+    if kind == "certain":
+        best = [int(row.argmax()) for row in logits]
+        masses = [point_mass(token, LOOP_VOCAB_SIZE) for token in best]
+        return Models(parts[0], Drafter(partial(_certain, best, masses), LOOP_VOCAB_SIZE))
+    return Models(parts[0], model(parts[1]))
+
+
+def _at(rows: Sequence[Row], context: Context) -> Row:
+    return rows[len(context)]
+
+
+def _from(rows: Sequence[Row], context: Context, tokens: Context, _parents: Context) -> Sequence[Row]:
+    return rows[len(context) : len(context) + len(tokens) + 1]
+
+
+def _certain(best: list[int], masses: list[Row], _: object, context: Context, num_draft_tokens: int) -> Draft:
+    start = len(context)
+    return Draft(tuple(best[start : start + num_draft_tokens]), masses[start : start + num_draft_tokens])
+
+
+class Timed:
+    """A function, and how long it ran for in all."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function, self.seconds = function, 0.0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it."""
+        start = time.perf_counter()
+        returned = self._function(*args, **kwargs)
+        self.seconds += time.perf_counter() - start
+        return returned
+
+
+class LoopTime(NamedTuple):
+    """Seconds of one decode, by part, and what came out."""
+
+    drafting: float
+    verifying: float
+    rest: float
+    tokens: int
+    rounds: int
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.drafting + self.verifying + self.rest
+
+
+def decoded(case: str, prompt: int, seed: int) -> LoopTime:
+    """Return the time of one decode."""
+    name, num_draft_tokens, kind = LOOPS[case]
+    models, context = instant(kind), tuple(token % LOOP_VOCAB_SIZE for token in range(prompt))
+    if name is None:
+        start = time.perf_counter()
+        done = sample(autoregress, models.target, context, max_new_tokens=NEW_TOKENS, rng=seed)
+        return LoopTime(0, 0, time.perf_counter() - start, len(done.tokens), len(done.rounds))
+    propose, verify = Timed(models.drafter.propose), Timed(VERIFIERS[name].function)
+    options = {"max_new_tokens": NEW_TOKENS, "num_draft_tokens": num_draft_tokens, "verify": verify}
+    drafter = Drafter(propose, LOOP_VOCAB_SIZE)
+    start = time.perf_counter()
+    done = sample(generate, models.target, drafter, context, rng=seed, **options)
+    whole = time.perf_counter() - start
+    parts = propose.seconds, verify.seconds, whole - propose.seconds - verify.seconds
+    return LoopTime(*parts, len(done.tokens), len(done.rounds))
+
+
+def loop_time(case: str) -> LoopTime:
+    """Return the sum over prompts of the least time of many decodes."""
+    jobs = [(prompt, seed) for prompt in PROMPTS for seed in range(4)]
+    least = {job: decoded(case, *job) for job in jobs}
+    for _ in range(min(1_000, int(LOOP_SPEND / sum(each.seconds for each in least.values())))):
+        for job in jobs:
+            least[job] = min(least[job], decoded(case, *job), key=lambda one: one.seconds)
+    return LoopTime(*map(sum, zip(*least.values(), strict=True)))
+
+
+def of_loops() -> str:
+    """Return the table of the loop's own time."""
+    lines = [
+        "| | tokens a round | drafting | verifying | the rest | together |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for case in LOOPS:
+        took = loop_time(case)
+        cells = [f"{1e6 * part / took.tokens:.1f}" for part in (*took[:3], took.seconds)]
+        lines.append(f"| {case} | {took.tokens / took.rounds:.1f} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+TABLES = {"loops": of_loops, "chains": of_chains, "trees": of_trees, "proofs": of_proofs}
 
 
 def with_table(page: str, name: str, text: str) -> str:
@@ -230,12 +377,13 @@ def keep_freed_memory() -> None:
     np.empty(3_000_000)
 
 
-def main() -> None:
-    """Measure, and put the tables into the page."""
+def main(*names: str) -> None:
+    """Measure, and put the tables into the page; of all, or of those named."""
     keep_freed_memory()
     for name, made in TABLES.items():
-        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), name, made()), encoding="utf-8")
+        if not names or name in names:
+            PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), name, made()), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -31,6 +31,29 @@ def test_each_verifier_of_the_page_exists_and_is_in_the_table_of_its_drafts():
     assert rows("proofs").keys() == speed.PROVED.keys()
 
 
+def test_the_loops_of_the_page_add_up_and_keep_the_bound_beside_models_that_give_laws():
+    assert rows("loops").keys() == {case.strip("`") for case in speed.LOOPS}
+    for name, cells in rows("loops").items():
+        tokens, *parts, together = map(float, cells)
+        assert 1 <= tokens < 7
+        assert sum(parts) == pytest.approx(together, abs=0.2)
+        assert together < (45 if "logits" in name or "temperature" in name else 15)
+
+
+@pytest.mark.parametrize("case", speed.LOOPS)
+def test_a_decode_is_timed_by_part(case, monkeypatch):
+    monkeypatch.setattr(speed, "LOOP_SPEND", 0)
+    took = speed.loop_time(case)
+    assert took.tokens == 4 * len(speed.PROMPTS) * speed.NEW_TOKENS
+    assert took.seconds == pytest.approx(sum(took[:3]))
+    assert took.rest > 0
+    if speed.LOOPS[case][0] is None:
+        assert took.tokens == took.rounds
+    else:
+        assert min(took[:3]) > 0
+        assert took.rounds < took.tokens / 2.5  # acceptance near .8
+
+
 @pytest.mark.parametrize("name", ["chains", "trees"])
 def test_a_time_is_its_multiple_of_tokens_time(name):
     """Both were measured in one run, token's time once more before each: within a factor of 2."""
