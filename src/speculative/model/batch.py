@@ -104,6 +104,8 @@ class BatchedLlama:
         questions : mapping from lanes to (context, tokens, parents)
             As of :meth:`Oracle.score_tree`.
         """
+        if not questions:
+            return
         parts = [self._part(lane, question) for lane, question in questions.items()]
         if any(part.rows for part in parts):
             self._compute([part for part in parts if part.rows])

@@ -1,0 +1,508 @@
+"""C22, the loop: texts decoded side by side are what each would be alone, and a pass is made for all."""
+
+import itertools
+import re
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plain_llama import llama_of
+from speculative import (
+    autoregress,
+    draft,
+    generate,
+    law,
+    rational,
+    sample,
+    table,
+    temperature,
+    verify,
+)
+from speculative import batch as loop
+from speculative.batch import Batch, BatchDrafter, chains, each, generate_batch
+from speculative.chance import Sampler
+from speculative.model import CachedLlama, Characters
+from speculative.model import batch as module
+from speculative.model.batch import BatchedLlama
+from speculative.model.cache import mix, shape_of
+from speculative.model.llama import forward
+
+VOCAB_SIZE, LIMIT = 7, 23
+PROMPTS = [(1, 2, 3), (), (4, 4), (6, 5, 4, 3, 2, 1, 0, 1, 2, 3, 4, 5, 6, 0, 0, 1, 1, 2), (5,)]
+
+
+def chances(number=5):
+    return [Sampler(np.random.default_rng(seed)) for seed in range(number)]
+
+
+# A stacked pass
+
+tokens = st.lists(st.integers(0, VOCAB_SIZE - 1), max_size=6).map(tuple)
+numbers = st.lists(st.integers(0, 99), min_size=6, max_size=6)
+questions = st.dictionaries(
+    st.integers(0, 2), st.tuples(st.integers(0, 99), tokens, tokens, numbers), min_size=1
+)
+
+
+class Lanes:
+    """Asks several lanes this and that at once, and holds each answer against the plain model's."""
+
+    def __init__(self, lanes=3, **sizes):
+        llama, self.plain = llama_of(**sizes)
+        self.model = BatchedLlama(llama, lanes)
+        self.batch = self.model.batch
+        self.last = dict.fromkeys(range(lanes), ((), (), ()))
+
+    def question(self, lane, number, behind, drafted, numbers):
+        """Go on from a node of the lane's last tree, or from a part of its text, and draft a tree."""
+        context, nodes, parents = self.last[lane]
+        node = number % (len(nodes) + 1)
+        way = ()
+        while node:
+            way, node = (nodes[node - 1], *way), parents[node - 1]
+        kept = len(context) if number < 80 else number % (len(context) + 1)
+        context = ((context[:kept] + way if number < 80 else context[:kept]) + behind)[:LIMIT]
+        drafted = drafted[: LIMIT - len(context)]
+        return context, drafted, tuple(n % (i + 1) for i, n in enumerate(numbers[: len(drafted)]))
+
+    def ask(self, asked):
+        asked = {lane: self.question(lane, *rest) for lane, rest in asked.items()}
+        self.last.update(asked)
+        self.batch.ahead(asked)
+        with mock.patch.object(module, "forward", side_effect=AssertionError("computed again")):
+            self.compare(asked)
+
+    def compare(self, asked):
+        for lane, (context, drafted, parents) in asked.items():
+            ways = [context]
+            for token, parent in zip(drafted, parents, strict=True):
+                ways.append((*ways[parent], token))
+            rows = self.batch.oracles[lane].score_tree(context, drafted, parents)
+            for row, way in zip(rows, ways, strict=True):
+                same_law(row, self.plain.row(way))
+
+
+def same_law(row, logits):
+    shares = np.exp(logits - logits.max())
+    np.testing.assert_allclose(row, shares / shares.sum(), atol=1e-5)
+
+
+@given(st.sampled_from([1, 2, 4]), st.sampled_from([1, 3, 16]), st.lists(questions, max_size=8))
+def test_c11_whatever_lanes_are_asked_the_rows_are_those_of_an_uncached_model(heads, alone, asked):
+    lanes = Lanes(num_key_value_heads=heads)
+    with mock.patch.object(module, "ALONE", alone):
+        for each_lane in asked:
+            lanes.ask(each_lane)
+
+
+def random_questions(rng, lanes=3):
+    return {
+        int(lane): (
+            int(rng.integers(100)),
+            tuple(rng.integers(VOCAB_SIZE, size=rng.integers(3)).tolist()),
+            tuple(rng.integers(VOCAB_SIZE, size=rng.integers(6)).tolist()),
+            rng.integers(100, size=6).tolist(),
+        )
+        for lane in np.flatnonzero(rng.random(lanes) < 0.8)
+    }
+
+
+def run(seeds):
+    for seed in seeds:
+        rng, lanes = np.random.default_rng(seed), Lanes()
+        for _ in range(12):
+            lanes.ask(random_questions(rng))
+
+
+def test_a_question_that_was_not_announced_is_answered_too():
+    lanes = Lanes()
+    lanes.compare({1: ((1, 2), (3, 4), (0, 0)), 0: ((1,), (), ()), 2: ((), (5,), (0,))})
+    same_law(lanes.batch.oracles[1]((1, 2, 4, 6)), lanes.plain.row((1, 2, 4, 6)))
+    lanes.batch.ahead({0: ((3, 3), (), ()), 1: ((1, 2, 4), (6,), (0,))})
+    lanes.compare({1: ((5,), (), ())})  # something else
+    lanes.compare({0: ((3, 3), (), ())})
+    lanes.batch.ahead({})
+    with mock.patch.object(module, "forward", side_effect=AssertionError("computed again")):
+        lanes.compare({0: ((3, 3), (), ())})
+        lanes.batch.ahead({0: ((3,), (), ())})  # shorter: all of it was read
+        lanes.compare({0: ((3,), (), ())})
+
+
+@pytest.mark.parametrize(("at_layer", "after"), [(0, False), (0, True), (1, False), (1, True)])
+def test_an_interrupted_pass_leaves_no_trace(at_layer, after):
+    def interrupted(llama, tokens, positions, attend):
+        def broken_attend(layer, *qkv):
+            if layer == at_layer and not after:
+                raise KeyboardInterrupt
+            attended = attend(layer, *qkv)
+            if layer == at_layer:
+                raise KeyboardInterrupt
+            return attended
+
+        return forward(llama, tokens, positions, broken_attend)
+
+    rng, lanes = np.random.default_rng(0), Lanes()
+    for _ in range(6):
+        lanes.ask(random_questions(rng))
+        asked = {lane: lanes.question(lane, *rest) for lane, rest in random_questions(rng).items()}
+        with mock.patch.object(module, "forward", interrupted):
+            try:
+                lanes.batch.ahead(asked)
+            except KeyboardInterrupt:
+                lanes.last.update(asked)
+
+
+def test_rows_are_stacked_and_only_new_ones_computed():
+    lanes, rows = Lanes(), []
+
+    def counting(llama, tokens, *rest):
+        rows.append(len(tokens))
+        return forward(llama, tokens, *rest)
+
+    with mock.patch.object(module, "forward", counting):
+        for asked in [
+            {
+                0: ((1, 2), (3,), (0,)),
+                1: ((1,), (), ()),
+                2: ((), (5, 6), (0, 0)),
+            },  # the first token too: 4 + 2 + 3
+            {0: ((1, 2, 3, 3), (3,), (0,)), 1: ((1, 4), (5,), (0,)), 2: ((6, 1), (), ())},  # 2 + 2 + 1
+            {2: ((6, 1), (0,), (0,)), 1: ((1, 4), (5,), (0,))},  # the same tree is computed once more
+        ]:
+            lanes.batch.ahead(asked)
+    assert rows == [9, 5, 2]
+
+
+def test_a_new_text_is_read_alone_but_for_its_last_token():
+    lanes, rows = Lanes(), []
+
+    def counting(llama, tokens, *rest):
+        rows.append(len(tokens))
+        return forward(llama, tokens, *rest)
+
+    text = (1, 2, 3) * 7
+    with mock.patch.object(module, "forward", counting):
+        for length in (14, 15, 16):
+            lanes.batch.ahead({0: (text[:length], (), ()), 1: ((), (), ())})
+            lanes.batch.ahead({0: ((), (), ())})
+    assert rows == [15 + 1, 15, 1]  # up to 15 new tokens are read together with the other lane's
+    lanes.compare({0: (text[:16], (), ())})
+
+
+def test_memory_is_that_of_sessions_from_the_start():
+    llama, _ = llama_of()
+    one = CachedLlama(llama, context_limit=9)
+    one.oracle(())
+    lanes = BatchedLlama(llama, 5, context_limit=9)
+    assert lanes.nbytes == 5 * one.nbytes
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        context = rng.integers(VOCAB_SIZE, size=rng.integers(10))
+        lanes.batch.oracles[rng.integers(5)](context)
+    assert lanes.nbytes == 5 * one.nbytes
+
+
+# Texts
+
+
+def stacked(seed=1, lanes=3, **sizes):
+    return BatchedLlama(llama_of(seed, **sizes)[0], lanes).batch
+
+
+def single(seed=1, **sizes):
+    return CachedLlama(llama_of(seed, **sizes)[0]).oracle
+
+
+SMALL = {"seed": 2, "num_hidden_layers": 1, "hidden_size": 8}
+
+
+def texts(target, drafter, **options):
+    return generate_batch(chances(), target, drafter, PROMPTS, **{"max_new_tokens": 12, **options})
+
+
+def texts_alone(target, drafter, **options):
+    options = {"max_new_tokens": 12, **options}
+    return [sample(generate, target, drafter, prompt, rng=i, **options) for i, prompt in enumerate(PROMPTS)]
+
+
+def same_texts(together, alone):
+    for ours, theirs in zip(together, alone, strict=True):
+        assert ours.tokens == theirs.tokens
+        assert ours.stop_reason == theirs.stop_reason
+        assert [one[:4] for one in ours.rounds] == [one[:4] for one in theirs.rounds]
+        np.testing.assert_allclose(ours.log_probs, theirs.log_probs, atol=1e-4)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 5, 7])
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (draft.model, {"num_draft_tokens": 3}),
+        (draft.model, {"num_draft_tokens": 3, "verify": verify.greedy_block}),  # carries
+        (draft.model, {"num_draft_tokens": 3, "stop_tokens": {2, 4}}),
+        (draft.model, {"num_draft_tokens": 0}),
+        (
+            lambda oracle: draft.tree(oracle, branching=(2, 2)),
+            {"num_draft_tokens": 2, "verify": verify.recursive},
+        ),
+    ],
+    ids=["chains", "carries", "stops", "plain", "trees"],
+)
+def test_each_text_is_the_one_that_it_would_be_alone(lanes, make, options):
+    drafter = make(single(**SMALL))
+    same_texts(
+        texts(stacked(lanes=lanes), each(drafter), **options),
+        texts_alone(single(), drafter, **options),
+    )
+
+
+def test_no_drafts_is_plain_decoding():
+    together = texts(stacked(), each(draft.model(single(**SMALL))), num_draft_tokens=0)
+    for i, (ours, prompt) in enumerate(zip(together, PROMPTS, strict=True)):
+        assert ours.tokens == sample(autoregress, single(), prompt, max_new_tokens=12, rng=i).tokens
+
+
+@pytest.mark.parametrize("lanes", [2, 5])
+def test_chains_are_drafted_in_stacked_passes(lanes):
+    options = {"num_draft_tokens": 3}
+    small = stacked(lanes=lanes, max_position_embeddings=20, **SMALL)  # ends before the target does
+    one = single(max_position_embeddings=20, **SMALL)
+    together = texts(stacked(lanes=lanes), chains(small), **options)
+    same_texts(together, texts_alone(single(), draft.model(one), **options))
+    assert {one.drafted for text in together for one in text.rounds} == {0, 1, 2, 3}
+
+
+def test_a_drafter_a_lane():
+    wrong = [draft.lookup(VOCAB_SIZE) for _ in range(3)]
+    same_texts(texts(stacked(), each(*wrong)), texts_alone(single(), draft.lookup(VOCAB_SIZE)))
+
+
+def test_passes_are_made_for_all_texts_at_once():
+    target, small = stacked(lanes=5), stacked(lanes=5, **SMALL)
+    asked = {"target": [], "draft": []}
+
+    def watched(batch, name):
+        def ahead(questions):
+            asked[name].append(len(questions))
+            batch.ahead(questions)
+
+        return replace(batch, ahead=ahead)
+
+    made = texts(
+        watched(target, "target"), chains(watched(small, "draft")), max_new_tokens=5, num_draft_tokens=2
+    )
+    rounds = [len(text.rounds) for text in made]
+    assert asked["target"] == [sum(number > i for number in rounds) for i in range(max(rounds))]
+    assert len({len(text.rounds[0].tokens) for text in made}) > 1  # none waits for the shortest
+    assert asked["draft"][:2] == [5, 5]
+    assert len(asked["draft"]) <= 2 * max(rounds)
+
+
+def test_warps_of_lanes():
+    target, small = stacked(lanes=2), single(**SMALL)
+    colder = replace(target, oracles=tuple(map(temperature(0.5), target.oracles)))
+    drafter = draft.model(temperature(0.5)(small))
+    same_texts(texts(colder, each(drafter)), texts_alone(temperature(0.5)(single()), drafter))
+
+
+def test_limits_and_nothing_to_do():
+    drafter = each(draft.model(single(**SMALL)))
+    made = texts(stacked(), drafter, max_new_tokens=99)
+    assert [text.stop_reason for text in made] == ["context_limit"] * 5
+    assert [len(text.tokens) + len(prompt) for text, prompt in zip(made, PROMPTS, strict=True)] == [
+        LIMIT + 1
+    ] * 5
+    assert [text.tokens for text in texts(stacked(), drafter, max_new_tokens=0)] == [()] * 5
+    assert generate_batch([], stacked(), drafter, [], max_new_tokens=3) == []
+
+
+TARGET = table({(): rational([".1", ".6", ".3"]), (1,): rational(["0", "1/5", "4/5"])})
+DRAFT = table({(): rational([".5", ".25", ".25"]), (2,): rational(["1/3"] * 3)})
+OPTIONS = {"max_new_tokens": 2, "num_draft_tokens": 1}
+
+
+def joint(chance, drafter, target=None):
+    target = Batch((TARGET,) * 2) if target is None else target
+    made = generate_batch([chance, chance], target, drafter, [(1,), ()], **OPTIONS)
+    return tuple(text.tokens for text in made)
+
+
+@pytest.mark.parametrize(
+    "drafter", [each(draft.model(DRAFT)), chains(Batch((DRAFT,) * 2))], ids=["each", "chains"]
+)
+def test_the_law_of_two_texts_is_the_product_of_their_laws(drafter):
+    """Exact, by every path: with one chance for both, each text's questions are its own."""
+    laws = [
+        law(autoregress, TARGET, prompt, max_new_tokens=2).map(lambda made: made.tokens)
+        for prompt in [(1,), ()]
+    ]
+    product = {(a, b): p * q for (a, p), (b, q) in itertools.product(*(one.items() for one in laws))}
+    together = law(joint, drafter)
+    assert together.exact
+    assert dict(together.items()) == product
+
+
+# Faults that must be seen
+
+
+def unmasked(queries, keys, values, mask):
+    """Lanes see what their buffers hold behind their own texts."""
+    return mix(queries, keys, values, np.where(np.isinf(mask), 0, mask))
+
+
+def without_rows(queries, keys, values, mask):
+    """Each row sees all of its lane's rows."""
+    mask = mask.copy()
+    mask[:] = mask[:, -1:]
+    return mix(queries, keys, values, mask)
+
+
+def lanes_mixed_up(queries, keys, values, mask):
+    return mix(queries, keys[::-1], values[::-1], mask)
+
+
+def without_depth(tokens, parents):
+    places, mask = shape_of(tokens, parents)
+    return np.arange(len(places)), mask
+
+
+class WithoutLanes(BatchedLlama):
+    """All lanes share the first one's buffers."""
+
+    def _view(self, lane):
+        return super()._view(0)
+
+
+FAULTS = {
+    "no padding": lambda: mock.patch.object(module, "mix", unmasked),
+    "rows that see later ones": lambda: mock.patch.object(module, "mix", without_rows),
+    "lanes mixed up": lambda: mock.patch.object(module, "mix", lanes_mixed_up),
+    "places of nodes by number, not by depth": lambda: mock.patch.object(module, "shape_of", without_depth),
+    "lanes that share a buffer": lambda: mock.patch.dict(globals(), BatchedLlama=WithoutLanes),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_faults_of_passes_are_seen(fault):
+    with fault(), pytest.raises(AssertionError):
+        run(range(10))
+
+
+def test_without_a_fault_nothing_is_seen():
+    run(range(10))
+
+
+def first_chance(wanted):
+    """All texts are drafted by the chance of the first: they are no longer what they would be alone."""
+    chance = wanted[min(wanted)].chance
+    drafter = draft.model(single(**SMALL))
+    return {lane: drafter.propose(chance, *want[1:]) for lane, want in wanted.items()}
+
+
+def test_drafts_of_another_text_are_seen():
+    """They are verified against their own law, so that the law stays; the text by the seed does not."""
+    drafter = BatchDrafter(first_chance, VOCAB_SIZE)
+    with pytest.raises(AssertionError):
+        same_texts(texts(stacked(), drafter), texts_alone(single(), draft.model(single(**SMALL))))
+
+
+def test_a_text_judged_behind_another_is_seen():
+    verified, contexts = loop._verified, [(1,)]
+
+    def faulty(target, one_draft, want, *rest):
+        contexts.append(want.context)
+        return verified(target, one_draft, want._replace(context=contexts.pop(0)), *rest)
+
+    right = law(joint, each(draft.model(DRAFT)))
+    with mock.patch.object(loop, "_verified", faulty):
+        assert law(joint_from_start(contexts), each(draft.model(DRAFT))) != right
+
+
+def joint_from_start(contexts):
+    """`joint` as a pure program: nothing is left of the walk before."""
+
+    def program(chance, drafter):
+        contexts[:] = [(1,)]
+        return joint(chance, drafter)
+
+    return program
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: BatchedLlama(llama_of()[0], 0), "lanes = 0 is too small: give an int of at least 1"),
+        (
+            lambda: BatchedLlama(llama_of()[0], 2, context_limit=24),
+            "context_limit is 24: the model has positions for contexts of 23 tokens at most",
+        ),
+        (
+            lambda: BatchedLlama(llama_of()[0], 2, tokenizer=Characters("ab")),
+            "vocabulary has 2 strings for 7 tokens: give as many",
+        ),
+        (
+            lambda: stacked().oracles[0].score_tree((1,) * 23, (1,) * 65, (0,) * 65),
+            "a context of 24 tokens is over the limit of 23: give a shorter context, or draft fewer tokens",
+        ),
+        (
+            lambda: stacked().oracles[0].score_tree((1,) * 22, (1,) * 66, (0,) * 66),
+            "a tree of 66 nodes behind 22 tokens: the lane has room for 65",
+        ),
+        (
+            lambda: stacked(bos_token_id=None).oracles[0](()),
+            "an empty context, and this model has no first token (bos_token_id): give one token or more",
+        ),
+        (each, "each() of no drafter: give one for all lanes, or one a lane"),
+        (
+            lambda: texts(Batch(()), each(draft.model(DRAFT))),
+            "a target with no lane: give an oracle a lane, Batch((oracle,) * 8)",
+        ),
+        (
+            lambda: generate_batch(
+                chances(2), stacked(), each(draft.model(single())), PROMPTS, max_new_tokens=1
+            ),
+            "2 chances for 5 prompts: give each text its own",
+        ),
+        (
+            lambda: texts(stacked(), each(draft.model(DRAFT))),
+            "the target has 7 tokens and the draft 3: give a draft with the target's vocabulary",
+        ),
+        (
+            lambda: texts(stacked(), chains(Batch((DRAFT,)))),
+            "the target has 7 tokens and the draft 3: give a draft with the target's vocabulary",
+        ),
+        (
+            lambda: texts(stacked(), BatchDrafter(lambda wanted: {}, VOCAB_SIZE)),
+            "the drafter returned None: return a Draft(tokens, probs)",
+        ),
+        (
+            lambda: texts(stacked(), each(draft.model(single())), stop_tokens={9}),
+            "stop token 9: give tokens from 0 to 6",
+        ),
+        (
+            lambda: texts(stacked(), each(draft.model(single())), max_new_tokens=-1),
+            "max_new_tokens = -1 is too small: give an int of at least 0",
+        ),
+        (
+            lambda: generate_batch(
+                chances(1), stacked(), each(draft.model(single())), [(1,) * 24], max_new_tokens=1
+            ),
+            "a prompt of 24 tokens: the target's limit is 23; shorten it",
+        ),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        call()
+
+
+def test_a_drafter_can_be_called():
+    drafter = each(draft.model(DRAFT))
+    assert drafter({}) == {}
