@@ -10,6 +10,8 @@ from speculative.model.llama import Llama
 from speculative.model.ngram import cross_entropy, fit_ngram
 from speculative.model.text import Characters, bundled_text
 from speculative.model.tokenizer import Subwords, read_tokenizer, write_tokenizer
+from speculative.model.with_llama_cpp import llama_cpp_oracle
+from speculative.model.with_transformers import transformers_oracle
 
 __all__ = [
     "CachedLlama",
@@ -22,11 +24,13 @@ __all__ = [
     "bundled_text",
     "cross_entropy",
     "fit_ngram",
+    "llama_cpp_oracle",
     "load",
     "load_eagle",
     "load_medusa",
     "read_checkpoint",
     "read_tokenizer",
+    "transformers_oracle",
     "weight_shapes",
     "write_checkpoint",
     "write_tokenizer",
