@@ -392,6 +392,26 @@ def test_a_bad_cost_is_refused_in_one_line(function, bad):
         function(bad)
 
 
+@given(probabilities, lengths, costs, st.fractions(Fraction(1, 2), 4, max_denominator=12))
+def test_a_verification_that_takes_longer_than_a_pass_is_paid_once_a_round(
+    acceptance, num_draft_tokens, cost, verification
+):
+    tokens = tokens_per_round(acceptance, num_draft_tokens)
+    seconds = verification + num_draft_tokens * cost  # of a round, in plain passes
+    found = speedup(acceptance, num_draft_tokens, cost, verification=verification)
+    assert found == tokens / seconds
+    assert found == speedup_from_tokens(tokens, num_draft_tokens, cost, verification=verification)
+    assert speedup(acceptance, num_draft_tokens, cost, verification=1) == speedup(
+        acceptance, num_draft_tokens, cost
+    )
+
+
+@pytest.mark.parametrize("verification", [0, -1])
+def test_a_verification_that_takes_no_time_is_refused(verification):
+    with pytest.raises(ValueError, match=rf"^verification = {verification} is not positive"):
+        speedup(0.5, 2, 0.1, verification=verification)
+
+
 def test_bad_sequences_are_refused():
     with pytest.raises(ValueError, match=r"^conditionals is empty: give"):
         survival_from_conditionals([])
@@ -405,7 +425,7 @@ def test_bad_sequences_are_refused():
 
 def test_examples_print_what_they_say():
     tried = doctest.testmod(speculative.cost)
-    assert (tried.failed, tried.attempted) == (0, 5)
+    assert (tried.failed, tried.attempted) == (0, 6)
 
 
 def test_numpy_numbers_are_what_their_python_counterparts_are():

@@ -3,8 +3,9 @@
 A *round* is `num_draft_tokens` passes of the draft, one after another, and one pass of the target over all
 of them. `acceptance` is the probability that a drafted token is kept once those before it were, here the
 same at every position and independent (`speculative.measure` computes what a real pair does). `cost` is the
-time of one draft pass over the time of one target pass; verifying is taken to cost one target pass
-(`speculative.roofline` says up to which batch size it does).
+time of one draft pass over time of one target pass; verifying is taken to cost one target pass, unless
+`verification` says otherwise (`speculative.roofline` says up to which batch size it does, and
+`speculative.bench` measures it).
 
 Everything but the real-valued optimum is a rational function: ints and `fractions.Fraction` give exact
 answers, a float anywhere gives a float.
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from scipy.special import lambertw  # type: ignore[import-untyped]
 
-from speculative._numbers import Number, count, number, probability
+from speculative._numbers import Number, count, number, positive, probability
 
 __all__ = [
     "BestLength",
@@ -168,8 +169,10 @@ def tokens_from_conditionals(conditionals: Iterable[Number]) -> Number:
     return tokens_from_survival(survival_from_conditionals(conditionals))
 
 
-def speedup_from_tokens(tokens: Number, num_draft_tokens: int, cost: Number) -> Number:
-    """Speed over plain decoding when a round emits `tokens` on average: `tokens / (1 + k * cost)`.
+def speedup_from_tokens(
+    tokens: Number, num_draft_tokens: int, cost: Number, *, verification: Number = 1
+) -> Number:
+    """Speed over plain decoding when a round emits `tokens` on average: `tokens / (verification + k * cost)`.
 
     Parameters
     ----------
@@ -179,18 +182,21 @@ def speedup_from_tokens(tokens: Number, num_draft_tokens: int, cost: Number) -> 
         Drafted tokens per round, k.
     cost : number, at least 0
         Time of one draft pass over time of one target pass.
+    verification : number above 0
+        Time of the target's pass over all positions of a round, with what else a round takes, over time of a
+        pass over one.
 
     Returns
     -------
     number
         The speedup; below 1, speculation is slower than plain decoding.
     """
-    drafted = count("num_draft_tokens", num_draft_tokens)
-    return number("tokens", tokens, 1, drafted + 1) / (1 + drafted * number("cost", cost, 0))
+    drafted, passed = count("num_draft_tokens", num_draft_tokens), positive("verification", verification)
+    return number("tokens", tokens, 1, drafted + 1) / (passed + drafted * number("cost", cost, 0))
 
 
-def speedup(acceptance: Number, num_draft_tokens: int, cost: Number) -> Number:
-    """Expected speed over plain decoding, `tokens_per_round / (1 + k * cost)`.
+def speedup(acceptance: Number, num_draft_tokens: int, cost: Number, *, verification: Number = 1) -> Number:
+    """Expected speed over plain decoding, `tokens_per_round / (verification + k * cost)`.
 
     Parameters
     ----------
@@ -201,22 +207,28 @@ def speedup(acceptance: Number, num_draft_tokens: int, cost: Number) -> Number:
     cost : number, at least 0
         Time of one draft pass over time of one target pass, with all that goes with a pass (sampling,
         launch).
+    verification : number above 0
+        Time of the target's pass over all k + 1 positions over time of a pass over one, with all that goes
+        with them.
 
     Returns
     -------
     number
-        The speedup: `ceiling` at a = 1, `1 / (1 + k * cost)` at a = 0.
+        With the verification at 1: `ceiling` at a = 1, `1 / (1 + k * cost)` at a = 0.
 
     Notes
     -----
-    Leviathan et al. 2023, theorem 3.8.
+    Leviathan et al. 2023, theorem 3.8, where verification takes the time of one pass.
 
     Examples
     --------
     >>> round(speedup(0.75, 5, 1 / 9), 2)
     2.11
+    >>> round(speedup(0.75, 5, 1 / 9, verification=1.5), 2)
+    1.6
     """
-    return speedup_from_tokens(tokens_per_round(acceptance, num_draft_tokens), num_draft_tokens, cost)
+    tokens = tokens_per_round(acceptance, num_draft_tokens)
+    return speedup_from_tokens(tokens, num_draft_tokens, cost, verification=verification)
 
 
 def ceiling(num_draft_tokens: int, cost: Number) -> Number:

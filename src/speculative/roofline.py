@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from speculative._numbers import Number, count, number, positive
-from speculative.cost import tokens_per_round
+from speculative.cost import speedup, tokens_per_round
 
 __all__ = ["HARDWARE", "Hardware", "Model", "break_even_batch", "pass_time", "speedup_at_batch"]
 
@@ -135,11 +135,10 @@ def speedup_at_batch(
     -----
     Every sequence keeps the tokens it got: none waits for the shortest of the batch.
     """
-    tokens = tokens_per_round(acceptance, num_draft_tokens)
     drafted = count("num_draft_tokens", num_draft_tokens)
     plain = pass_time(target, hardware, batch=batch, context=context)
     verification = pass_time(target, hardware, batch=batch, positions=drafted + 1, context=context)
-    return tokens * plain / (drafted * number("cost", cost, 0) * plain + verification)
+    return speedup(acceptance, drafted, cost, verification=verification / plain)
 
 
 def break_even_batch(
