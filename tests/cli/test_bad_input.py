@@ -57,12 +57,46 @@ def refused(run):
             "did you mean token? write one of token, ",
         ),
         (
-            "generate --drafter medusa",
-            "--drafter 'medusa'",
+            "generate --drafter model",
+            "--drafter 'model'",
             "unknown",
-            "write one of model, lookup, suffix, or file.py:function for one of your own",
+            "write one of ngram, draft, draft-kl, draft-tv, medusa, eagle, lookup, suffix, lookahead, the "
+            "path of a checkpoint folder, or file.py:function for one of your own",
         ),
-        ("generate --model gpt", "--model 'gpt'", "unknown", "write ngram, or file.py:function"),
+        (
+            "generate --target gpt",
+            "--target 'gpt'",
+            "unknown",
+            "write shakespeare, the path of a checkpoint folder, ngram, or file.py:function",
+        ),
+        ("plan --text bundled --target gpt", "--target 'gpt'", "unknown", "write ngram, or file.py:function"),
+        *(
+            (f"generate --target ngram --drafter {name}", f"--drafter {name} needs", "checkpoint", "ngram")
+            for name in ("draft", "draft-kl", "draft-tv", "medusa", "eagle", ".")
+        ),
+        *(
+            (
+                f"generate --verifier greedy_block --drafter {name}",
+                f"--drafter {name}: greedy_block carries",
+                "the same model's drafts in each",
+                "write --drafter ngram",
+            )
+            for name in ("lookup", "suffix", "lookahead", "medusa", "eagle")
+        ),
+        *(
+            (
+                f"generate --drafter lookahead --verifier {name}",
+                f"--drafter lookahead drafts trees of likely tokens, and {name} takes {taken}",
+                "",
+                "write --verifier recursive",
+            )
+            for name, taken in (
+                ("token", "one path"),
+                ("k_seq", "a tree of independent siblings"),
+                ("spechub", "a tree of pairs with the most probable token"),
+                ("multipath", "independent paths"),
+            )
+        ),
         ("generate --draft-tokens 0", "'--draft-tokens': 0", "too small", "write 1 or more"),
         ("generate --draft-tokens -3", "'--draft-tokens': -3", "too small", "write 1 or more"),
         ("generate --tokens 0", "'--tokens': 0", "too small", "write 1 or more"),
@@ -77,12 +111,17 @@ def refused(run):
         ("generate --top-p 1.5", "'--top-p': 1.5", "out of range", "above 0 and at most 1"),
         ("generate --min-p -0.5", "'--min-p': -0.5", "out of range", "write a number from 0 to 1"),
         (
-            "generate --text /no/such/file",
+            "generate --target ngram --text /no/such/file",
             "--text '/no/such/file'",
             "No such file",
             "the path of a text file",
         ),
-        ("generate für", "the prompt has 'ü' at position 1", "nowhere", "leave it out, or give --text"),
+        (
+            "generate für --target ngram",
+            "the prompt has 'ü' at position 1",
+            "nowhere",
+            "leave it out, or give --text",
+        ),
         ("generate a b", "b", "unexpected extra argument", "see speculative generate --help"),
         ("generate --bogus", "--bogus", "No such option", "see speculative generate --help"),
         ("generate --seed", "--seed", "requires an argument", "see speculative --help"),
@@ -148,7 +187,7 @@ def refused(run):
             "and takes a tree",
             "write --tree 3,2:independent\n",
         ),
-        ("generate --drafter paths", "--drafter 'paths'", "unknown", "write one of model, lookup"),
+        ("generate --drafter paths", "--drafter 'paths'", "unknown", "write one of ngram, draft"),
         ("verifiers token", "token", "unexpected extra argument", "see speculative verifiers --help"),
         ("prove --verifier mine", "'mine'", "names no function", "write file.py:function"),
         ("prove --verifier no/such.py:verify", "'no/such.py'", "is no file", "the path of a Python file"),
@@ -196,11 +235,12 @@ def test_one_line_says_what_was_passed_what_is_wrong_and_what_to_write(
         assert part in line
 
 
+OF_A_MODEL = "--drafter ngram, or another one that has a model"
 UNUSED = (
     *(
         ("plan --alpha .8", option, "--text")
         for option in (
-            "--model ngram",
+            "--target ngram",
             "--target-order 3",
             "--draft-order 3",
             "--positions 30",
@@ -221,16 +261,24 @@ UNUSED = (
         )
     ),
     ("plan --alpha .8 --batch", "--cache-bytes 9", "--context"),
-    ("generate --drafter lookup", "--draft-order 3", "--drafter model"),
-    ("generate --drafter a.py:b", "--draft-order 3", "--drafter model"),
-    ("generate --drafter lookup --verifier recursive", "--paths 2", "--drafter model"),
-    ("generate --drafter a.py:b --verifier recursive", "--tree 2", "--drafter model"),
+    ("generate --target ngram --drafter lookup", "--draft-order 3", "--drafter ngram"),
+    ("generate --target ngram --drafter a.py:b", "--draft-order 3", "--drafter ngram"),
+    *(
+        (f"generate --drafter {name} --verifier recursive", option, OF_A_MODEL)
+        for name in ("lookup", "suffix", "lookahead", "a.py:b")
+        for option in ("--paths 2", "--tree 2")
+    ),
+    *(
+        (f"generate --target {target}", option, "--target ngram")
+        for target in ("shakespeare", ".")
+        for option in ("--text a.txt", "--target-order 3", "--draft-order 3")
+    ),
     (
         "generate --verifier recursive --tree 2,2",
         "--draft-tokens 3",
         "a tree without widths: --tree 2,2 says how deep it is",
     ),
-    ("generate --model a.py:b", "--target-order 3", "--model ngram"),
+    ("generate --target a.py:b", "--target-order 3", "--target ngram"),
     *(("prove", option, "--verifier") for option in ("--lossy", "--greedy", "--tolerance 1e-6")),
 )
 
@@ -247,7 +295,7 @@ def test_an_option_that_would_be_ignored_is_refused(refused, command, option, ne
 )
 def test_a_file_that_is_no_text(refused, tmp_path, content, wrong):
     (tmp_path / "bad.txt").write_bytes(content)
-    for command in (("generate",), ("plan",)):
+    for command in (("generate", "--target", "ngram"), ("plan",)):
         assert wrong in refused(*command, "--text", str(tmp_path / "bad.txt"))
 
 
@@ -271,10 +319,10 @@ def test_a_text_too_short_to_measure_on(refused, tmp_path):
 )
 def test_a_model_of_the_users_own_that_is_wrong(refused, write, text, name, wrong):
     where = f"{write('models.py', NAN)}:{name}"
-    line = refused("generate", "\n ", "--text", text, "--model", where, "--json")
+    line = refused("generate", "\n ", "--text", text, "--target", where, "--json")
     assert where in line
     assert wrong in line
-    assert where in refused("plan", "--text", text, "--model", where)
+    assert where in refused("plan", "--text", text, "--target", where)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +410,7 @@ def anything(source, context, num_draft_tokens): return None
 )
 def test_a_drafter_of_the_users_own_that_is_wrong(refused, write, text, name, wrong):
     where = f"{write('drafters.py', DRAFTERS_OF_ONES_OWN)}:{name}"
-    line = refused("generate", "--text", text, "--drafter", where, "--json")
+    line = refused("generate", "--target", "ngram", "--text", text, "--drafter", where, "--json")
     assert where in line
     assert wrong in line
 
@@ -373,5 +421,5 @@ def test_of_two_pieces_of_own_code_the_one_that_raised_is_blamed(refused, write,
     source += "def uniform(vocabulary):\n"
     source += "    size = len(vocabulary)\n    return from_probs(lambda context: [1 / size] * size, size)\n"
     model = f"{write('models.py', source)}:uniform"
-    line = refused("generate", "--text", text, "--drafter", drafter, "--model", model, "--json")
+    line = refused("generate", "--text", text, "--drafter", drafter, "--target", model, "--json")
     assert line.startswith(f"speculative generate: {drafter}: IndexError")

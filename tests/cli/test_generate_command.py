@@ -9,7 +9,6 @@ import pytest
 from speculative.battery import BATTERY, Instance
 from speculative.chance import sample
 from speculative.cli.drafting import (
-    CHAIN_DRAFTERS,
     MOST_NODES,
     RATES,
     SCHEMES,
@@ -20,7 +19,7 @@ from speculative.cli.drafting import (
     takes_chains,
     takes_trees,
 )
-from speculative.cli.expectation import ACCEPTANCE, BATCHES, LEVEL, acceptance, compare, interval, recorded
+from speculative.cli.expectation import ACCEPTANCE, BATCHES, LEVEL, Watched, acceptance, compare, interval
 from speculative.cli.generate import COST_OF_A_MODEL
 from speculative.decode import speculate, stream
 from speculative.draft import lookup, paths, tree
@@ -28,6 +27,7 @@ from speculative.laws import law
 from speculative.metrics import statistics
 from speculative.verify import VERIFIERS
 
+FITTED = "--target", "ngram", "--text"
 OVERLAPPING = Instance("overlapping", {(): ".10 .60 .30 0"}, {(): ".50 .20 .10 .20"}, 1)
 CHANGING = Instance(
     "another law after every token",
@@ -42,7 +42,7 @@ def data(run, text):
     """Run with --json and return what it holds."""
 
     def loaded(*arguments):
-        result = run("generate", "--text", text, "--json", *arguments)
+        result = run("generate", *FITTED, text, "--json", *arguments)
         assert result.exit_code == 0, result.output
         assert result.stderr == ""
         return json.loads(result.stdout)
@@ -50,8 +50,8 @@ def data(run, text):
     return loaded
 
 
-def test_the_bundled_text_and_its_prompt_are_the_default(run):
-    result = run("generate", "--seed", "0", "--tokens", "40")
+def test_the_bundled_text_and_its_prompt_are_the_default_of_ngrams(run):
+    result = run("generate", "--target", "ngram", "--seed", "0", "--tokens", "40")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0].startswith(
@@ -66,12 +66,12 @@ def test_the_bundled_text_and_its_prompt_are_the_default(run):
     assert lines[4] == "MACBETH:"
     assert "measured" in result.stdout
     assert "expected: by the exact formula" in result.stdout
-    assert "s by the target alone" in result.stdout
+    assert "ms by plain decoding: " in " ".join(result.stdout.split())
 
 
 def test_marks_hold_what_the_rounds_emitted(run, text, data):
     arguments = "--seed", "5", "--tokens", "50", "--temperature", "1"
-    plain = run("generate", "--text", text, *arguments).stdout
+    plain = run("generate", *FITTED, text, *arguments).stdout
     rounds = data(*arguments)["rounds"]
     shown = ""
     for one in rounds:
@@ -84,7 +84,7 @@ def test_marks_hold_what_the_rounds_emitted(run, text, data):
 
 
 def test_colours_replace_the_marks(run, text, monkeypatch):
-    arguments = "generate", "--text", text, "--seed", "5", "--tokens", "30"
+    arguments = "generate", *FITTED, text, "--seed", "5", "--tokens", "30"
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     coloured = run(*arguments).stdout
@@ -133,24 +133,24 @@ def test_one_warp_goes_to_target_and_draft(data):
     )
 
 
-@pytest.mark.parametrize("drafter", CHAIN_DRAFTERS)
+@pytest.mark.parametrize("drafter", ["ngram", "lookup", "suffix"])
 @pytest.mark.parametrize("verifier", VERIFIERS)
 def test_every_verifier_with_every_drafter(data, run, text, verifier, drafter):
     options = "--verifier", verifier, "--drafter", drafter, "--tokens", "20", "--seed", "2"
-    if VERIFIERS[verifier].carries and drafter != "model":
-        result = run("generate", *options)
+    if VERIFIERS[verifier].carries and drafter != "ngram":
+        result = run("generate", *FITTED, text, *options)
         assert result.exit_code == 2
         assert "carries changes of the target from round to round" in result.stderr
         return
     found = data(*options)
     assert (found["verifier"], found["drafter"], found["tokens"]) == (verifier, drafter, 20)
     assert found["accepted"] > 0
-    shown = " ".join(run("generate", "--text", text, *options).stdout.split())
+    shown = " ".join(run("generate", *FITTED, text, *options).stdout.split())
     assert f"{'' if VERIFIERS[verifier].lossless else 'lossy '}{verifier} verification, seed 2" in shown
-    assert ("draft 5-gram" in shown) == (drafter == "model")
-    assert ("4 drafts a round by lookup" in shown) == (drafter == "lookup")
-    own_tree = drafter == "model" and not takes_chains(VERIFIERS[verifier])
-    assert (("a round, at most 4 deep" if verifier != "spechub" else "at most 2 deep") in shown) == own_tree
+    assert ("draft 5-gram" in shown) == (drafter == "ngram")
+    assert (f"3 drafts a round by {drafter}" in shown) == (drafter != "ngram")
+    own_tree = drafter == "ngram" and not takes_chains(VERIFIERS[verifier])
+    assert (("a round, at most 3 deep" if verifier != "spechub" else "at most 2 deep") in shown) == own_tree
     expected = verifier in ACCEPTANCE and not own_tree
     assert ("expected: by the exact formula" in shown) == expected
     assert ("No formula gives" in shown) != expected
@@ -164,13 +164,13 @@ def test_a_long_path_is_shown_in_one_piece(run, text, tmp_path, monkeypatch, col
     file = tmp_path / ("long" * 40) / "text.txt"
     file.parent.mkdir()
     file.write_text(Path(text).read_text())
-    shown = run("generate", "--text", str(file), "--tokens", "5", "--seed", "1").stdout
+    shown = run("generate", *FITTED, str(file), "--tokens", "5", "--seed", "1").stdout
     assert f"fitted on {file} (" in shown.replace("\n", " ")
 
 
 def test_equal_orders_accept_everything_whatever_rounding_does(run):
     """A sum of minima of a row with itself can be a little above 1."""
-    options = "generate", "--draft-order", "10", "--tokens", "100", "--seed", "1"
+    options = "generate", "--target", "ngram", "--draft-order", "10", "--tokens", "100", "--seed", "1"
     result = run(*options, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -178,7 +178,7 @@ def test_equal_orders_accept_everything_whatever_rounding_does(run):
     for one in (found["tokens_per_target_pass"], *found["acceptance_by_position"]):
         assert one["expected"] == pytest.approx(one["measured"])
         assert one["error"] == pytest.approx(0, abs=1e-6)
-    assert "draft 4 accepted, if reached" in run(*options).stdout
+    assert "draft 3 accepted, if reached" in run(*options).stdout
     assert {"low", "high"} <= set(found["tokens_per_target_pass"])
 
 
@@ -216,7 +216,7 @@ def test_a_drafter_of_the_users_own(run, data, text, write, name):
     if name == "spaces":
         assert len(found["acceptance_by_position"]) == 1
     assert data(*options)["rounds"] == found["rounds"]
-    shown = " ".join(run("generate", "--text", text, *options).stdout.split())
+    shown = " ".join(run("generate", *FITTED, text, *options).stdout.split())
     assert f"drafts a round by {where}, token verification" in shown
 
 
@@ -224,8 +224,8 @@ def test_what_the_rounds_would_be_worth(run, text, data):
     options = "--tokens", "40", "--seed", "2"
     found = data(*options)
     worth = found["tokens"] / (found["target_passes"] + found["drafted"] * COST_OF_A_MODEL)
-    shown = " ".join(run("generate", "--text", text, *options).stdout.split())
-    assert f"these rounds would be {worth:.2f} times as fast as the target alone" in shown
+    shown = " ".join(run("generate", *FITTED, text, *options).stdout.split())
+    assert f"the rounds above would be {worth:.2f} times as fast as the target alone" in shown
 
 
 def test_a_slow_target_of_the_users_own_is_worth_drafting_for(run, text, write):
@@ -242,11 +242,19 @@ def slow(vocabulary):
     return from_probs(lambda context: score(context, ())[0], len(vocabulary), score=score)
 """
     where = f"{write('slow.py', source)}:slow"
-    options = "generate", "--text", text, "--model", where, "--tokens", "30", "--draft-order", "1"
+    options = "generate", "--text", text, "--target", where, "--tokens", "30", "--draft-order", "1"
     result = run(*options, "--temperature", "1")
     assert result.exit_code == 0
-    assert "s by the target alone: " in " ".join(result.stdout.split())
-    assert "times as fast. Were a draft pass" in " ".join(result.stdout.split())
+    shown = " ".join(result.stdout.split())
+    times, per_token, alone = re.search(
+        r"([\d.]+) ms a token, and ([\d.]+) ms by plain decoding: ([\d.]+) times as fast \(", shown
+    ).group(3, 1, 2)
+    assert float(times) == pytest.approx(float(alone) / float(per_token), abs=0.01)
+    assert float(times) > 1 < float(alone) / 9
+    saved = (float(alone) - float(per_token)) * 30 / 1000
+    assert f"{saved:.2f} s saved on 30 tokens. Models ready in " in shown
+    assert "30 other tokens after the same prompt, by both ways, in turns of about 3: in brackets" in shown
+    assert "the extremes. Were a draft pass" in shown
     quiet = run(*options, "--json")
     assert json.loads(quiet.stdout)["tokens"] == 30
     assert quiet.stderr == "made\n"
@@ -272,25 +280,25 @@ def test_each_formula_is_the_law_of_one_draft(name):
         assert one.mean() == expected
 
 
+def watch(name, chance, instance, drafter, context=(), **options):
+    """Run a generation with a verifier that is watched."""
+    rounds, watched = [], Watched(name)
+    for one in stream(chance, instance.target, drafter, context, verify=watched, **options):
+        rounds.append(one)
+        watched.look(one)
+    return rounds, watched
+
+
 @pytest.mark.parametrize("name", ACCEPTANCE)
 def test_the_expectation_is_unbiased(name):
     """Measured less expected accepted drafts have mean 0 over all the ways a generation can run."""
     instance, context = CHANGING, (0, 1, 2)
 
     def difference(chance, drafter=instance.drafter):
-        drafts = {}
-        rounds = tuple(
-            stream(
-                chance,
-                instance.target,
-                recorded(drafter, drafts),
-                context,
-                max_new_tokens=3,
-                num_draft_tokens=2,
-                verify=VERIFIERS[name].function,
-            )
+        rounds, watched = watch(
+            name, chance, instance, drafter, context, max_new_tokens=3, num_draft_tokens=2
         )
-        tokens, accepted = compare(name, instance.target, context, rounds, drafts)
+        tokens, accepted = compare(rounds, watched)
         assert tokens.measured == statistics(rounds).tokens_per_target_pass
         assert tuple(one.measured for one in accepted) == statistics(rounds).acceptance_by_position
         return (tokens.measured - tokens.expected) * tokens.events
@@ -302,19 +310,11 @@ def test_the_expectation_is_unbiased(name):
 
 
 def test_the_standard_error_is_that_of_independent_judgements():
-    instance = OVERLAPPING
-    drafts = {}
-    rounds = list(
-        sample(
-            stream,
-            instance.target,
-            recorded(instance.drafter, drafts),
-            max_new_tokens=40,
-            num_draft_tokens=1,
-            rng=0,
-        )
-    )
-    tokens, (accepted,) = compare("token", instance.target, (), rounds, drafts)
+    def program(chance):
+        return watch("token", chance, OVERLAPPING, OVERLAPPING.drafter, max_new_tokens=40, num_draft_tokens=1)
+
+    rounds, watched = sample(program, rng=0)
+    tokens, (accepted,) = compare(rounds, watched)
     judged = sum(one.drafted for one in rounds)
     assert accepted.events == judged
     assert accepted.expected == pytest.approx(0.4)
@@ -330,7 +330,7 @@ class TestTrees:
     @pytest.mark.parametrize("verifier", [name for name, entry in VERIFIERS.items() if takes_trees(entry)])
     def test_paths_for_every_verifier_of_trees(self, run, text, verifier):
         options = "--verifier", verifier, "--paths", "3", "--tokens", "20", "--seed", "2", "--json"
-        result = run("generate", "--text", text, *options)
+        result = run("generate", *FITTED, text, *options)
         if "pairs" in VERIFIERS[verifier].drafts:
             assert result.exit_code == 2
             wanted = f"{verifier} takes a {VERIFIERS[verifier].drafts}: write --tree 2,2:hub"
@@ -339,10 +339,10 @@ class TestTrees:
             return
         assert result.exit_code == 0, result.output
         found = json.loads(result.stdout)
-        assert found["drafts"] == "3 independent paths a round, at most 4 deep"
+        assert found["drafts"] == "3 independent paths a round, at most 3 deep"
         assert found["tokens"] == 20 == found["accepted"] + found["target_passes"]
-        assert found["drafted"] > found["draft_passes"] >= 4 * (found["target_passes"] - 3)
-        assert max(one["drafted"] for one in found["rounds"]) <= 12
+        assert found["drafted"] > found["draft_passes"] >= 3 * (found["target_passes"] - 3)
+        assert max(one["drafted"] for one in found["rounds"]) <= 9
 
     @pytest.mark.parametrize(
         "verifier", [name for name, entry in VERIFIERS.items() if not takes_trees(entry)]
@@ -353,7 +353,7 @@ class TestTrees:
         assert f"--paths 3: {verifier} takes one path; verifiers for trees are " in result.stderr
         assert "recursive" in result.stderr.partition("for trees are ")[2]
         assert verifier not in result.stderr.partition("for trees are ")[2].split(", ")
-        assert data("--verifier", verifier, "--paths", "1", "--tokens", "5")["drafts"] == "4 drafts a round"
+        assert data("--verifier", verifier, "--paths", "1", "--tokens", "5")["drafts"] == "3 drafts a round"
 
     @pytest.mark.parametrize(
         ("spec", "nodes", "depth"),
@@ -363,8 +363,8 @@ class TestTrees:
             ("2,2:without-replacement", 2 + 4, 2),
             ("2,2:top", 2 + 4, 2),
             ("2,2:top-and-one", 2 + 4, 2),
-            ("sequoia:8", 8, 4),
-            ("best-first:8", 8, 4),
+            ("sequoia:8", 8, 3),
+            ("best-first:8", 8, 3),
         ],
     )
     def test_trees(self, data, run, text, spec, nodes, depth):
@@ -396,7 +396,7 @@ class TestTrees:
         assert max(drafted) <= nodes
         if ":" in spec:  # independent siblings can be the same
             assert drafted[0] == nodes
-        assert found["drafts"] in run("generate", "--text", text, *options).stdout.replace("\n", " ")
+        assert found["drafts"] in run("generate", *FITTED, text, *options).stdout.replace("\n", " ")
 
     def test_siblings_are_drawn_as_the_verifiers_own_are(self):
         entry = VERIFIERS["spechub"]
@@ -426,15 +426,15 @@ class TestTrees:
                 mark[0] + one["tokens"][-1].replace("\n", "↵") + mark[1] + "\n" * (one["tokens"][-1] == "\n")
             )
             assert (one["last"] == "bonus") == (one["accepted"] == 2 or one is rounds[-1])
-        assert shown in run("generate", "--text", text, *options).stdout
+        assert shown in run("generate", *FITTED, text, *options).stdout
 
     def test_what_a_tree_is_worth_counts_its_levels(self, run, text, data):
         options = "--verifier", "recursive", "--tree", "3,2", "--tokens", "40", "--seed", "2"
         found = data(*options)
         worth = found["tokens"] / (found["target_passes"] + found["draft_passes"] * COST_OF_A_MODEL)
         assert found["draft_passes"] <= 2 * found["target_passes"]
-        shown = " ".join(run("generate", "--text", text, *options).stdout.split())
-        assert f"these rounds would be {worth:.2f} times as fast as the target alone" in shown
+        shown = " ".join(run("generate", *FITTED, text, *options).stdout.split())
+        assert f"the rounds above would be {worth:.2f} times as fast as the target alone" in shown
 
 
 def test_intervals_where_no_formula_tells(data, run, text):
@@ -447,7 +447,7 @@ def test_intervals_where_no_formula_tells(data, run, text):
     assert 1 < tokens["low"] < tokens["measured"] < tokens["high"]
     few = data(*options, "--tokens", "12")["tokens_per_target_pass"]
     assert few["low"] is few["high"] is None
-    assert "95% interval" in (shown := run("generate", "--text", text, *options, "--tokens", "12").stdout)
+    assert "95% interval" in (shown := run("generate", *FITTED, text, *options, "--tokens", "12").stdout)
     assert "too few" in shown
 
 
@@ -465,13 +465,13 @@ def test_measured_acceptance_is_that_of_the_metrics(data):
 
 def test_the_text_of_a_lossy_verifier_says_so(run, text, data):
     def header(*options):
-        shown = run("generate", "--text", text, "--tokens", "3", "--seed", "1", *options).stdout
+        shown = run("generate", *FITTED, text, "--tokens", "3", "--seed", "1", *options).stdout
         return " ".join(shown.partition("accepted draft")[0].split())
 
     assert header("--verifier", "typical").endswith(
         "lossy: with typical the text does not have the target's law."
     )
-    assert "4 drafts a round, lossy typical verification" in header("--verifier", "typical")
+    assert "3 drafts a round, lossy typical verification" in header("--verifier", "typical")
     warm = "greedy gives the target's law at temperature 0 only, and here it is 0.7."
     assert header("--verifier", "greedy").endswith(warm)
     assert "temperature 0 only" not in header("--verifier", "greedy", "--temperature", "0")
@@ -485,7 +485,7 @@ def test_the_text_of_a_lossy_verifier_says_so(run, text, data):
 
 def test_what_takes_its_time_says_so(run, text):
     def header(*options):
-        shown = run("generate", "--text", text, "--tokens", "3", "--seed", "1", "--verifier", *options).stdout
+        shown = run("generate", *FITTED, text, "--tokens", "3", "--seed", "1", "--verifier", *options).stdout
         return " ".join(shown.partition("accepted draft")[0].split())
 
     slow = "canonical solves a linear program at each node; transport accepts about as often without one."
@@ -540,7 +540,7 @@ def test_kinds_of_drafts_that_no_option_names():
         (
             "no: draft with draft.model, or use verify.token",
             (None, None),
-            "no: draft with --drafter model, or use --verifier token",
+            "no: draft with --drafter ngram, or use --verifier token",
         ),
         ("verify.x is at a loss", (None, "2"), "x is at a loss"),
         (
@@ -568,7 +568,7 @@ def test_errors_of_the_library_name_options(message, given, said):
 def test_how_passes_of_trees_are_counted(run, text):
     def shown(*options):
         return " ".join(
-            run("generate", "--text", text, "--tokens", "9", "--seed", "1", *options).stdout.split()
+            run("generate", *FITTED, text, "--tokens", "9", "--seed", "1", *options).stdout.split()
         )
 
     counted = (

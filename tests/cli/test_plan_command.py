@@ -141,7 +141,7 @@ def never(vocabulary):
 """
     where = f"{write('never.py', source)}:never"
     found = data(
-        "--text", text, "--positions", "40", "--model", where, "--draft-order", "1", "--temperature", "0"
+        "--text", text, "--positions", "40", "--target", where, "--draft-order", "1", "--temperature", "0"
     )
     assert found["acceptance"] == 0
     assert found["best_draft_tokens"] == 0

@@ -59,7 +59,7 @@ def test_help_breaks_lines_where_it_is_full_only(run, monkeypatch, columns):
 
 
 def test_generate_in_a_pipe_marks_the_text():
-    done = process("generate", "--seed", "1", "--tokens", "60")
+    done = process("generate", "--target", "ngram", "--seed", "1", "--tokens", "60")
     assert done.returncode == 0
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
@@ -74,9 +74,8 @@ def test_bad_input_is_one_line():
 
 
 def test_an_output_that_cannot_show_every_character():
-    done = process(
-        "generate", "--seed", "1", "--tokens", "80", env={**os.environ, "PYTHONIOENCODING": "ascii"}
-    )
+    options = "--target", "ngram", "--seed", "1", "--tokens", "80"
+    done = process("generate", *options, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert done.stderr == ""
     assert done.stdout.isascii()
@@ -87,7 +86,7 @@ def started(*arguments):
 
 
 def test_an_interrupt_is_quiet():
-    with started("generate", "--tokens", "100000000") as running:
+    with started("generate", "--target", "ngram", "--tokens", "100000000") as running:
         running.stdout.readline()
         running.send_signal(signal.SIGINT)
         running.stdout.read()
@@ -96,7 +95,7 @@ def test_an_interrupt_is_quiet():
 
 
 def test_a_closed_pipe_is_quiet():
-    with started("generate", "--tokens", "100000000") as running:
+    with started("generate", "--target", "ngram", "--tokens", "100000000") as running:
         running.stdout.readline()
         running.stdout.close()
         assert running.stderr.read() == ""

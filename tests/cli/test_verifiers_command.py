@@ -133,7 +133,7 @@ def test_a_verifier_that_is_added_is_listed(found, run, monkeypatch):
     assert "alone carrying nothing to the next round" in run("verifiers").stdout
     monkeypatch.setitem(VERIFIERS, "alone", added)
     assert run("prove", "alone", "--json").exit_code == 0
-    generated = run("generate", "--verifier", "alone", "--tokens", "5", "--json")
+    generated = run("generate", "--target", "ngram", "--verifier", "alone", "--tokens", "5", "--json")
     assert json.loads(generated.stdout)["verifier"] == "alone"
 
 

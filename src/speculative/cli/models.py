@@ -84,7 +84,7 @@ def load_checkpoint(target: str, drafter: str) -> Ready:
         ) from None
     try:
         llama = model.load(target, sliding=True)
-    except ValueError as error:
+    except (ValueError, ImportError) as error:  # the package for a tokenizer may be missing
         raise ValueError(f"--target {target}: {error}") from None
     source = trained.load_drafter(drafter, llama)
     assert llama.tokenizer is not None  # it was loaded with one

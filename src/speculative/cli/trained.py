@@ -216,5 +216,5 @@ def load_drafter(name: str, target: CachedLlama) -> Source:
         return found.load(target)
     except OwnCodeError:
         raise
-    except ValueError as error:
+    except (ValueError, ImportError) as error:  # the package for a tokenizer may be missing
         raise ValueError(f"--drafter {name}: {error}") from None

@@ -1,0 +1,477 @@
+"""`generate` on checkpoints: tiny random ones, for every drafter, and whatever may not fit."""
+
+import json
+import re
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from plain_llama import config_of, weights_of
+from speculative import draft, temperature, verify
+from speculative.chance import sample
+from speculative.cli.generate import Outcome, time_line
+from speculative.cli.models import drafter_for
+from speculative.cli.pieces import INCOMPLETE, Pieces
+from speculative.cli.timing import STRETCHES, Stretch, Timing, measure
+from speculative.cli.trained import Loop, load_drafter
+from speculative.decode import Round, autoregress, stream
+from speculative.model import (
+    bundled_text,
+    fit_ngram,
+    load,
+    load_eagle,
+    load_medusa,
+    weight_shapes,
+    write_checkpoint,
+    write_tokenizer,
+)
+from speculative.model.bundle import folder_of
+from speculative.model.tensors import write_tensors
+from speculative.oracle import from_probs
+
+LETTERS = ("\n", " ", *"abcdefg")
+SMALL = {"seed": 1, "num_hidden_layers": 1}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Write a tiny random Llama with one token a character, and return its folder."""
+
+    def folder(name, vocabulary=LETTERS, *, seed=0, **sizes):
+        config = config_of(**{"vocab_size": len(vocabulary), "bos_token_id": 0, **sizes})
+        write_checkpoint(tmp_path / name, config, weights_of(config, seed), "float32")
+        write_tokenizer(tmp_path / name, vocabulary)
+        return str(tmp_path / name)
+
+    return folder
+
+
+@pytest.fixture
+def heads(tmp_path):
+    """Write random heads for those Llamas, and return their folder."""
+
+    def folder(kind, name=None, *, vocab_size=9, **sizes):
+        config = config_of(vocab_size=vocab_size, **sizes)
+        width, rng = config.hidden_size, np.random.default_rng(7)
+        if kind == "medusa":
+            shapes = {
+                f"heads.{i}.{layer}.weight": (size, width)
+                for i in range(3)
+                for layer, size in (("linear", width), ("lm_head", vocab_size))
+            }
+        else:
+            layer = weight_shapes(replace(config, num_hidden_layers=1))
+            shapes = {
+                key.removeprefix("model."): shape
+                for key, shape in layer.items()
+                if ".layers." in key or key == "model.norm.weight"
+            }
+            shapes["fc.weight"] = (width, 2 * width)
+        target = tmp_path / (name or kind)
+        target.mkdir()
+        weights = {
+            key: np.float32(rng.normal(size=shape) / shape[-1] ** 0.5) for key, shape in shapes.items()
+        }
+        write_tensors(target / "model.safetensors", weights, "float32")
+        fields = {"model_type": kind, "num_heads": 3, "intermediate_size": config.intermediate_size}
+        (target / "config.json").write_text(json.dumps(fields))
+        return str(target)
+
+    return folder
+
+
+@pytest.fixture
+def data(run):
+    """Run with --json and return what it holds."""
+
+    def loaded(*arguments):
+        result = run("generate", "--seed", "3", "--json", *arguments)
+        assert result.exit_code == 0, result.output
+        assert result.stderr == ""
+        return json.loads(result.stdout)
+
+    return loaded
+
+
+@pytest.fixture
+def bundle(monkeypatch, tmp_path):
+    """Let the package ship what is written here."""
+
+    def found(name):
+        return tmp_path / name if str(name).startswith("shakespeare") else folder_of(name)
+
+    monkeypatch.setattr("speculative.model.bundle.folder_of", found)
+    monkeypatch.setattr("speculative.cli.models.folder_of", found)
+
+
+def shown_by(run, *arguments):
+    result = run("generate", "--seed", "3", *arguments)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.stdout.split())
+
+
+TREE = "--verifier", "recursive", "--tree", "best-first:5"
+
+
+@pytest.mark.parametrize("shape", [(), TREE])
+@pytest.mark.parametrize("kind", ["llama", "medusa", "eagle"])
+def test_a_folder_drafts_what_the_library_drafts_from_it(data, run, checkpoint, heads, kind, shape):
+    """The tokens are those of the library's own parts, put together by hand, under the same seed."""
+    folder = checkpoint("target")
+    other = checkpoint("small", **SMALL) if kind == "llama" else heads(kind)
+    options = "abc", "--target", folder, "--drafter", other, "--tokens", "40", *shape
+    found = data(*options)
+    target, warp = load(folder, sliding=True), temperature(0.7)
+    make = partial(draft.best_first, num_nodes=5) if shape else draft.model
+    if kind == "llama":
+        drafter = make(warp(load(other, sliding=True).oracle))
+    elif kind == "medusa":
+        rows = load_medusa(target, other)
+        drafter = draft.medusa(lambda context: [warp.row(row) for row in rows(context)], 9, make)
+    else:
+        head = load_eagle(target, other)
+        drafter = draft.eagle(lambda context: warp(head(context)), 9, make)
+    program = partial(
+        stream, max_new_tokens=40, verify=verify.recursive if shape else verify.token, num_draft_tokens=3
+    )
+    rounds = list(sample(program, warp(target.oracle), drafter, target.tokenizer.encode("abc"), rng=3))
+    assert found["text"] == "".join(target.tokenizer.decode(one.tokens) for one in rounds)
+    assert [one["accepted"] for one in found["rounds"]] == [one.accepted for one in rounds]
+    assert found["accepted"] > 0
+    assert (found["tokens_per_target_pass"]["expected"] is None) == bool(shape)
+    shown = shown_by(run, *options)
+    assert f"a round by {other}, " in shown
+    assert f"target {folder}, 4,208 weights, temperature(0.7); " in shown
+    assert "Were a draft pass" not in shown
+
+
+def test_one_warp_goes_to_both(data, checkpoint):
+    """C8: as its own draft a model is always right, under any warp."""
+    folder = checkpoint("target")
+    warps = "--temperature", "0.5", "--top-k", "3", "--top-p", "0.9"
+    found = data("abc", "--target", folder, "--drafter", folder, "--tokens", "30", *warps)
+    assert found["accepted"] == found["drafted"] > 0
+    assert found["models"].endswith("temperature(0.5), top_k(3), top_p(0.9)")
+
+
+@pytest.mark.parametrize("kind", ["medusa", "eagle"])
+@pytest.mark.parametrize("warp", [("--top-k", "1"), ("--temperature", "0"), ("--temperature", "3")])
+def test_the_law_of_heads_is_warped_as_the_targets(data, checkpoint, heads, kind, warp):
+    """Accepted as often as their declared laws say: unwarped draws would be off by many errors."""
+    options = "--target", checkpoint("target"), "--drafter", heads(kind), "--tokens", "300"
+    found = data("abc", *options, *warp)
+    for one in (found["tokens_per_target_pass"], *found["acceptance_by_position"]):
+        assert one["measured"] == pytest.approx(one["expected"], abs=4 * one["error"] + 1e-9)
+
+
+@pytest.mark.parametrize("drafter", ["lookup", "suffix", "lookahead", "llama", "medusa", "eagle"])
+def test_at_temperature_0_the_text_is_that_of_the_target_alone(data, checkpoint, heads, drafter):
+    """Longer than the model's 24 positions, so that its window moves on."""
+    folder = checkpoint("target")
+    written = {"llama": lambda: checkpoint("small", **SMALL), "medusa": lambda: heads("medusa")}
+    name = written.get(drafter, lambda: heads("eagle") if drafter == "eagle" else drafter)()
+    found = data("abc", "--target", folder, "--drafter", name, "--tokens", "80", "--temperature", "0")
+    target = load(folder, sliding=True)
+    greedy = temperature(0)(target.oracle)
+    alone = sample(autoregress, greedy, target.tokenizer.encode("abc"), max_new_tokens=80, rng=0)
+    assert found["text"] == target.tokenizer.decode(alone.tokens)
+    assert found["verifier"] == ("recursive" if drafter == "lookahead" else "token")
+    assert found["drafted"] > 0
+
+
+def test_lookahead_says_what_it_drafts(run, checkpoint):
+    options = "--target", checkpoint("target"), "--drafter", "lookahead", "--tokens", "20", "--seed", "1"
+    shown = shown_by(run, *options)
+    assert "; a tree of guesses a round by lookahead, at most 3 deep, recursive verification" in shown
+
+
+def test_the_drafter_of_a_folder_is_one_that_fits_any(data, checkpoint):
+    found = data("--target", checkpoint("target"), "--tokens", "12")
+    assert (found["drafter"], found["prompt"]) == ("suffix", "")
+    assert drafter_for("shakespeare") == drafter_for("ngram") == drafter_for("a.py:b") == "ngram"
+
+
+def test_a_drafter_of_the_users_own(data, checkpoint, write):
+    source = (
+        "from speculative import Draft, point_mass\n"
+        "def always_a(chance, context, num_draft_tokens): return Draft((2,), (point_mass(2, 9),))\n"
+    )
+    where = f"{write('drafters.py', source)}:always_a"
+    found = data("--target", checkpoint("target"), "--drafter", where, "--tokens", "40")
+    assert 0 < found["accepted"] < found["drafted"]
+    assert max(one["drafted"] for one in found["rounds"]) == 1
+
+
+@pytest.mark.usefixtures("bundle")
+class TestBundled:
+    """The names, on stand-ins with the same vocabulary."""
+
+    @pytest.fixture(autouse=True)
+    def _ship(self, checkpoint, heads):
+        vocabulary = sorted({*bundled_text(), "Z", "z"})
+        checkpoint("shakespeare", vocabulary)
+        for seed, name in enumerate(("draft", "draft-kl", "draft-tv"), 1):
+            checkpoint(f"shakespeare-{name}", vocabulary, seed=seed, num_hidden_layers=1)
+        for kind in ("medusa", "eagle"):
+            heads(kind, f"shakespeare-{kind}", vocab_size=len(vocabulary))
+
+    def test_the_default(self, data):
+        found = data("--tokens", "12")
+        assert found["models"].startswith("target shakespeare, ")
+        assert (found["drafter"], found["verifier"], found["draft_tokens"]) == ("ngram", "token", 3)
+        assert (found["prompt"], found["drafts"]) == ("MACBETH:\n", "3 drafts a round by ngram")
+        timing = found["timing"]
+        assert timing["tokens"] == 12
+        assert len(timing["speedup_by_stretch"]) == STRETCHES
+        assert timing["speedup"] == timing["seconds_per_token_alone"] / timing["seconds_per_token"]
+
+    @pytest.mark.parametrize("name", ["draft", "draft-kl", "draft-tv", "medusa", "eagle"])
+    def test_every_name_has_its_own_drafter(self, data, tmp_path, name):
+        named = data("--drafter", name, "--tokens", "12")
+        by_folder = data("--drafter", str(tmp_path / f"shakespeare-{name}"), "--tokens", "12")
+        assert named["rounds"] == by_folder["rounds"]
+        assert named["drafts"] == f"3 drafts a round by {name}"
+
+    def test_the_ngram_is_the_one_of_the_bundled_text(self):
+        target = load("shakespeare")
+        tokens = target.tokenizer.encode(bundled_text())
+        fitted = fit_ngram(tokens, order=5, vocab_size=len(target.tokenizer.vocabulary))
+        loop = load_drafter("ngram", target)(target.oracle, temperature(1), draft.model)
+        context = target.tokenizer.encode("MACB")
+        assert sample(loop.drafter, context, 1, rng=0).probs[0] == pytest.approx(fitted(context))
+
+
+class TestRefused:
+    """One line on stderr and nothing else."""
+
+    @pytest.fixture
+    def refused(self, run):
+        def line(*arguments):
+            result = run("generate", "--tokens", "9", *arguments)
+            assert (result.exit_code, result.stdout) == (2, "")
+            assert result.stderr.startswith("speculative generate: ")
+            assert result.stderr.count("\n") == 1
+            return result.stderr.removeprefix("speculative generate: ")
+
+        return line
+
+    @pytest.fixture
+    def target(self, checkpoint):
+        return checkpoint("target")
+
+    @pytest.mark.parametrize("file", ["config.json", "model.safetensors", "tokenizer.json"])
+    def test_a_folder_without_a_file(self, refused, target, checkpoint, tmp_path, file):
+        other = checkpoint("other")
+        (tmp_path / "other" / file).unlink()
+        for line in (refused("--target", other), refused("--target", target, "--drafter", other)):
+            assert re.match(rf"--(target|drafter) {other}: ", line)
+            assert file in line
+
+    def test_a_tokenizer_whose_package_is_missing(self, refused, target, checkpoint, tmp_path, monkeypatch):
+        other = checkpoint("other")
+        (tmp_path / "other" / "tokenizer.json").write_text("{}")
+        monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
+        for line in (refused("--target", other), refused("--target", target, "--drafter", other)):
+            assert "needs the tokenizers package: pip install" in line
+
+    def test_a_drafter_with_other_tokens(self, refused, target, checkpoint):
+        fewer = checkpoint("fewer", LETTERS[:-1])
+        assert refused("--target", target, "--drafter", fewer) == (
+            f"--drafter {fewer}: the target has 9 tokens and the draft 8: give a draft with the target's "
+            "vocabulary\n"
+        )
+        others = checkpoint("others", (*LETTERS[:-1], "h"))
+        line = refused("--target", target, "--drafter", others)
+        assert line.startswith(f"--drafter {others}: token 8 is 'g' to the target and 'h' to the draft")
+
+    def test_the_bundled_ngram_has_other_tokens(self, refused, target):
+        line = refused("--target", target, "--drafter", "ngram")
+        assert line.startswith("--drafter ngram: the bundled n-gram is one of characters, which the target's")
+        assert "write suffix, lookup, or the path of a draft model" in line
+
+    @pytest.mark.parametrize("kind", ["medusa", "eagle"])
+    def test_heads_of_another_width(self, refused, target, heads, kind):
+        other = heads(kind, hidden_size=32)
+        line = refused("--target", target, "--drafter", other)
+        assert line.startswith(f"--drafter {other}: ")
+        assert "has shape" in line
+
+    @pytest.mark.parametrize("fields", ["[]", "{}", "no"])
+    def test_a_folder_that_does_not_say_what_it_is(self, refused, target, tmp_path, fields):
+        (tmp_path / "strange").mkdir()
+        (tmp_path / "strange" / "config.json").write_text(fields)
+        line = refused("--target", target, "--drafter", str(tmp_path / "strange"))
+        assert line.startswith(f"--drafter {tmp_path / 'strange'}: ")
+        assert "config.json" in line
+
+    def test_heads_as_a_target(self, refused, heads):
+        line = refused("--target", heads("eagle"))
+        assert "model_type" in line
+
+    def test_a_character_that_the_target_has_no_token_for(self, refused, target):
+        assert refused("abz", "--target", target) == (
+            "the prompt has 'z' at position 2, which the target has no token for: leave it out\n"
+        )
+
+    def test_no_prompt_where_nothing_begins_a_text(self, refused, checkpoint):
+        line = refused("--target", checkpoint("bare", bos_token_id=None))
+        assert "an empty context, and this model has no first token" in line
+        assert line.endswith("give one token or more\n")
+
+
+class TestSubwords:
+    """Characters of several tokens each: bytes."""
+
+    @pytest.fixture
+    def folder(self, checkpoint, tmp_path):
+        """One token a byte."""
+        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+        tokenizer = Tokenizer(models.BPE({spelled: i for i, spelled in enumerate(alphabet)}, []))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        folder = checkpoint("bytes", [chr(i + 200) for i in range(256)], bos_token_id=None)
+        tokenizer.save(f"{folder}/tokenizer.json")
+        return folder
+
+    def test_the_text_is_that_of_all_tokens_together(self, run, data, folder):
+        options = "Müßig €5", "--target", folder, "--drafter", "suffix", "--tokens", "200"
+        found = data(*options)
+        tokenizer = load(folder).tokenizer
+        target = load(folder, sliding=True).oracle
+        program = partial(stream, max_new_tokens=200, num_draft_tokens=3)
+        context = tokenizer.encode("Müßig €5")
+        assert len(context) == 12
+        drafter = draft.suffix(256, vocabulary=target.vocabulary)
+        rounds = list(sample(program, temperature(0.7)(target), drafter, context, rng=3))
+        tokens = sum((one.tokens for one in rounds), ())
+        assert found["prompt"] == "Müßig €5"
+        assert found["prompt"] + found["text"] == tokenizer.decode(context + tokens)
+        assert len(found["text"]) < 200
+        pieces = [piece for one in found["rounds"] for piece in one["tokens"]]
+        assert "" in pieces
+        assert found["text"].startswith("".join(pieces))
+        shown = run("generate", *options, "--seed", "3").stdout
+        assert "Müßig €5" in shown
+
+    def test_a_prompt_that_ends_inside_a_character(self, run, folder):
+        """What is incomplete at the end of the run is shown as the decoder shows it."""
+        shown = run(
+            "generate", "ab", "--target", folder, "--tokens", "1", "--seed", "0", "--top-k", "1"
+        ).stdout
+        assert "ab" in shown
+
+
+class TestPieces:
+    @staticmethod
+    def pieces(tokens, decode):
+        pieces = Pieces(decode)
+        return [pieces.add(token) for token in tokens], pieces.rest()
+
+    @given(st.lists(st.sampled_from([*"aé€😀�".encode(), 0xFF, 0xC3, 0x20]), max_size=30))
+    def test_bytes_in_any_order(self, tokens):
+        """Of whole characters each comes with its last byte; what is none comes as the decoder writes it."""
+
+        def decode(tokens):
+            return bytes(tokens).decode(errors="replace")
+
+        pieces, rest = self.pieces(tokens, decode)
+        assert "".join(pieces) + rest == decode(tokens)
+        assert not any(piece.endswith(INCOMPLETE) for piece in pieces)
+
+    def test_whole_characters(self):
+        pieces, rest = self.pieces("é€a".encode(), lambda tokens: bytes(tokens).decode(errors="replace"))
+        assert (pieces, rest) == (["", "é", "", "", "€", "a"], "")
+
+    def test_words_whose_spaces_are_left_out_at_the_beginning(self):
+        words = ["▁to", "▁be", "", "▁", "or"]
+
+        def decode(tokens):
+            return "".join(words[token] for token in tokens).replace("▁", " ").removeprefix(" ")
+
+        pieces, rest = self.pieces([0, 1, 2, 3, 4, 1], decode)
+        assert (pieces, rest) == (["to", " be", "", " ", "or", " be"], "")
+
+    def test_a_long_text_takes_no_longer(self):
+        most = []
+
+        def decode(tokens):
+            most.append(len(tokens))
+            return "x" * len(tokens)
+
+        assert self.pieces(range(1000), decode) == (["x"] * 1000, "")
+        assert max(most) == 2
+
+
+class TestTiming:
+    """Both ways in turns."""
+
+    @staticmethod
+    def of(num_tokens, context=(0,), context_limit=None, asked=None):
+        def row(context):
+            if asked is not None:
+                asked.append(context)
+            return np.full(3, 1 / 3)
+
+        oracle = from_probs(row, 3, context_limit=context_limit)
+        return measure(
+            Loop(oracle, draft.model(oracle)),
+            context,
+            num_tokens,
+            seed=1,
+            num_draft_tokens=2,
+            verify=verify.token,
+        )
+
+    @pytest.mark.parametrize(
+        ("num_tokens", "stretches", "measured"), [(1, 1, 1), (5, 2, 5), (80, 8, 80), (900, 8, 400)]
+    )
+    def test_as_many_tokens_as_were_generated_up_to_a_bound(self, num_tokens, stretches, measured):
+        timing = self.of(num_tokens)
+        assert timing.tokens == measured
+        assert len(timing.stretches) == stretches
+
+    def test_it_ends_at_a_context_limit_and_where_it_takes_long(self, monkeypatch):
+        assert self.of(80, context_limit=40).tokens == 40
+        monkeypatch.setattr("speculative.cli.timing.ENOUGH", 0)
+        assert len(self.of(80).stretches) == 1
+
+    def test_a_cache_is_led_to_the_text_before_the_clock_runs(self):
+        """Asked for what comes before the last token, and not for more, which would be a pass saved."""
+        asked = []
+        self.of(80, context=(0, 1, 2, 0, 1), asked=asked)
+        assert asked[0] == (0, 1, 2, 0)
+        assert asked[1] == (0, 1, 2, 0, 1)
+        steps = [len(after) - len(before) for before, after in pairwise(asked)]
+        assert min(steps) < -1
+
+    @pytest.mark.parametrize(
+        ("stretches", "said"),
+        [
+            (
+                ((10, 1.0, 3.0), (30, 3.0, 3.0)),
+                "1.50 times as fast (1.00 to 3.00), 5.00 s saved on 100 tokens.",
+            ),
+            (
+                ((20, 2.0, 1.0), (20, 2.0, 1.0)),
+                "0.50 times as fast (0.50 to 0.50), 5.00 s lost on 100 tokens.",
+            ),
+            (((10, 1.0, 2.0),), "2.00 times as fast, 10.00 s saved on 100 tokens."),
+        ],
+    )
+    def test_what_is_said_of_them(self, stretches, said):
+        timing = Timing(tuple(Stretch(*one) for one in stretches))
+        rounds = (Round((0, 0), 1, 1, "bonus", (1, 1)),) * 50
+        assert time_line(Outcome(rounds, None, [], 50, 1.0, timing)).endswith(f" by plain decoding: {said}")
+        assert time_line(Outcome(rounds, None, [], 50, 1.0, timing)).startswith("100.000 ms a token, and ")
+
+    def test_the_figures(self):
+        timing = Timing((Stretch(10, 1.0, 3.0), Stretch(30, 3.0, 3.0)))
+        assert (timing.tokens, timing.per_token, timing.per_token_alone) == (40, 0.1, 0.15)
+        assert timing.speedup == pytest.approx(1.5)
+        assert timing.by_stretch == [3.0, 1.0]
