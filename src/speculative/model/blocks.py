@@ -1,9 +1,9 @@
 """Matrices cut into column blocks, so that a product with a few rows takes BLAS's path for small matrices.
 
-A plain product `x @ matrix` with 2 to about 30 rows packs the whole matrix anew before it multiplies. Stored
-as blocks of 64 columns or so, and multiplied by one batched `numpy.matmul`, each block is small enough for the
-kernels that read it where it lies. OpenBLAS has them for processors with AVX-512; elsewhere the blocks neither
-help nor harm much, and a calibration chooses their width.
+A plain product `x @ matrix` with 2 to about 30 rows packs the whole matrix anew before it multiplies. Cut
+into blocks of 64 columns or so, and multiplied by one batched `numpy.matmul`, the matrix is read where it
+lies: a block is small enough for kernels without packing. OpenBLAS has them for processors with AVX-512;
+elsewhere the blocks neither help nor harm much, and a calibration chooses their width.
 """
 
 from __future__ import annotations

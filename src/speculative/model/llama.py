@@ -7,8 +7,8 @@ A row x passes through the layers, each of which adds two things to it:
 
 and its last norm, times the output matrix, gives the logits of the next token. Positions are rotations of
 queries and keys, so that their products depend on distances only (Touvron et al. 2023; Su et al. 2024; Zhang
-and Sennrich 2019; Shazeer 2020; Ainslie et al. 2023). Keys and values of earlier positions are the business of
-a cache, whose `attend` is handed in.
+and Sennrich 2019; Shazeer 2020; Ainslie et al. 2023). Keys and values of earlier positions are the business
+of a cache, whose `attend` is handed in.
 
 Three things are prepared once instead of computed for each row. A norm's weights and the square root of its
 width are multiplied into the matrices behind it, the scale of the scores into the query matrix. The halves of
@@ -91,8 +91,10 @@ def prepared_layer(config: LlamaConfig, weights: Mapping[str, NDArray[Any]], pre
 
     def after_norm(norm: str, *names: str) -> NDArray[Any]:
         scale = weights[f"{prefix}{norm}.weight"].astype(np.float64) * config.hidden_size**0.5
-        rows: NDArray[Any] = np.concatenate([weights[f"{prefix}{name}.weight"] for name in names])
-        return rows * scale
+        named = [weights[f"{prefix}{name}.weight"] for name in names]
+        rows: NDArray[Any] = np.concatenate(named, dtype=np.float64)
+        rows *= scale
+        return rows
 
     matrix = after_norm("input_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
     by_head = matrix.reshape(-1, width, config.hidden_size)  # a copy made just now
