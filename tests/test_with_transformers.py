@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -247,10 +248,21 @@ def test_a_pass_that_fails_leaves_nothing_half_done():
 
 
 def test_threads_take_turns():
-    oracle, plain = transformers_oracle(a_model(), bos_token_id=BOS), uncached(a_model())
-    contexts = list(itertools.product(range(4), repeat=3))
+    model, inside, together = a_model(), [], []
+
+    def enter(*_):
+        inside.append(True)
+        time.sleep(0.002)  # for another thread to come in
+        together.append(len(inside))
+
+    hooks = model.register_forward_pre_hook(enter), model.register_forward_hook(lambda *_: inside.clear())
+    contexts = list(itertools.product(range(3), repeat=3))
     with ThreadPoolExecutor(4) as executor:
-        assert difference(list(executor.map(oracle, contexts)), list(map(plain, contexts))) < 1e-5
+        rows = list(executor.map(transformers_oracle(model, bos_token_id=BOS), contexts))
+    for hook in hooks:
+        hook.remove()
+    assert together == [1] * len(contexts)
+    assert difference(rows, list(map(uncached(model), contexts))) < 1e-5
 
 
 @pytest.mark.parametrize("tree", [False, True])

@@ -59,8 +59,9 @@ def llama_cpp_oracle(
     llama : llama_cpp.Llama
         Made with ``Llama(path, logits_all=True)``; `n_ctx`, threads and number types are as it has them.
     bos_token_id : int or None
-        A token put before every context, which gives the empty context a law; often ``llama.token_bos()``.
-        None where contexts come with all that the model expects.
+        A token put before every context, which gives the empty context a law; often ``llama.token_bos()``,
+        which is 1 where the file names none (``tokenizer.ggml.bos_token_id`` in its metadata). None where
+        contexts come with all that the model expects.
     vocabulary : sequence of str, optional
         What each token stands for. Logits beyond it are padding and are left out before the softmax.
 
