@@ -13,6 +13,7 @@ import math
 from hashlib import sha256
 from pathlib import Path
 
+import curve
 import drafts
 import export
 import heads
@@ -56,6 +57,7 @@ def main() -> None:
         )
 
     target = train_target(train, held_out, folder / "target", steps["target"]).requires_grad_(False)
+    curve.draw(folder / "target" / "log.jsonl", folder / "target" / "curve.png")
     weights = b"".join(each.numpy().tobytes() for each in target.state_dict().values())
     learnt = folder / sha256(weights).hexdigest()[:8]
     teacher.teach(target, train, held_out, learnt / "teacher")
