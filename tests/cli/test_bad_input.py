@@ -311,8 +311,8 @@ def test_a_text_too_short_to_measure_on(refused, tmp_path):
     [
         ("nan", "the logits at context (0, 1) have nan for token 0: give finite logits"),
         ("heavy", "the row at context (0, 1) sums to"),
-        ("small", "the target has 2 tokens and the draft 14: give a draft with the target's vocabulary"),
-        ("nothing", "returned a NoneType: return an Oracle, made by from_logits or from_probs"),
+        ("small", "it has 2 tokens for a text of 14 different characters: make one of the vocabulary"),
+        ("nothing", "it returned a NoneType: return an Oracle, made by from_logits or from_probs"),
         ("broken", "ZeroDivisionError: division by zero (line 13)"),
         ("missing", "no function 'missing' in"),
     ],
@@ -423,3 +423,13 @@ def test_of_two_pieces_of_own_code_the_one_that_raised_is_blamed(refused, write,
     model = f"{write('models.py', source)}:uniform"
     line = refused("generate", "--text", text, "--drafter", drafter, "--target", model, "--json")
     assert line.startswith(f"speculative generate: {drafter}: IndexError")
+
+
+def test_own_code_is_not_blamed_for_the_rest(refused, write, text):
+    drafter = f"{write('drafters.py', DRAFTERS_OF_ONES_OWN)}:nothing"
+    begin = "speculative generate: --target 'missing' is unknown"
+    assert refused("generate", "--target", "missing", "--drafter", drafter).startswith(begin)
+    line = refused("generate", "--target", "ngram", "--drafter", drafter, "--text", "missing.txt")
+    assert line.startswith("speculative generate: --text 'missing.txt' cannot be read")
+    line = refused("generate", "ä", "--target", "ngram", "--drafter", drafter, "--text", text)
+    assert line.startswith("speculative generate: the prompt has 'ä' at position 0")

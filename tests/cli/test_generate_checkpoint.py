@@ -310,6 +310,11 @@ class TestRefused:
         assert line.startswith(f"--drafter {tmp_path / 'strange'}: ")
         assert "config.json" in line
 
+    def test_own_code_without_that_function(self, refused, target, write):
+        where = f"{write('drafters.py', 'def one(chance, context, num_draft_tokens): pass')}:two"
+        line = refused("--target", target, "--drafter", where)
+        assert line.startswith(f"'{where}': no function 'two' in ")
+
     def test_heads_as_a_target(self, refused, heads):
         line = refused("--target", heads("eagle"))
         assert "model_type" in line

@@ -253,8 +253,8 @@ def slow(vocabulary):
     assert float(times) > 1 < float(alone) / 9
     saved = (float(alone) - float(per_token)) * 30 / 1000
     assert f"{saved:.2f} s saved on 30 tokens. Models ready in " in shown
-    assert "30 other tokens after the same prompt, by both ways, in turns of about 3: in brackets" in shown
-    assert "the extremes. Were a draft pass" in shown
+    assert "30 other tokens after the same prompt, by both ways in turns of about 3; in brackets" in shown
+    assert "the least and the most. Were a draft pass" in shown
     quiet = run(*options, "--json")
     assert json.loads(quiet.stdout)["tokens"] == 30
     assert quiet.stderr == "made\n"

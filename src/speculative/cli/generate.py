@@ -154,7 +154,7 @@ def generate(
     warp = options.warp_of(temperature, top_k, top_p, min_p)
     if seed is None:
         seed = int(np.random.default_rng().integers(10**6))
-    with options.only_json(as_json), options.blamed(target, drafter):
+    with options.only_json(as_json):
         if is_checkpoint(target):
             ready = load_checkpoint(target, drafter)
         else:
@@ -163,7 +163,9 @@ def generate(
         settings = Settings(
             ready, warp, context, verifier, drafter, kind, tokens, draft_tokens, seed, shape, temperature
         )
-        outcome = run(settings) if as_json else run_before_reader(settings, show.terminal(no_color=no_color))
+        console = show.terminal(no_color=no_color)
+        with options.blamed(target, drafter):
+            outcome = run(settings) if as_json else run_before_reader(settings, console)
     if as_json:
         print(json.dumps(as_data(settings, outcome), indent=2))
 
@@ -315,11 +317,12 @@ def time_line(outcome: Outcome) -> str:
 def how_measured(settings: Settings, outcome: Outcome) -> str:
     """Say what the times are of; and what rounds on n-grams, which are as quick as drafts, would be worth."""
     timing, figures = outcome.timing, statistics(outcome.rounds)
-    parts = len(timing.stretches)
-    turns = f", in turns of about {timing.tokens // parts}: in brackets the extremes" if parts > 1 else ""
+    parts, seconds = len(timing.stretches), outcome.seconds
+    each = timing.tokens // parts
+    turns = f" in turns of about {each}; in brackets the least and the most" if parts > 1 else ""
     told = (
-        f"Models ready in {settings.ready.seconds:.2f} s, the text above in {outcome.seconds:.2f} s. Times a "
-        f"token: {timing.tokens} other tokens after the same prompt, by both ways{turns}."
+        f"Models ready in {settings.ready.seconds:.2f} s, the text above in {seconds:.2f} s. Measured on "
+        f"{timing.tokens} other tokens after the same prompt, by both ways{turns}."
     )
     if settings.ready.checkpoint:
         return told

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from speculative import model
 from speculative.cli import trained
-from speculative.cli.own import OwnCodeError, load
+from speculative.cli.own import blaming, load
 from speculative.cli.trained import Source
 from speculative.distribution import Context
 from speculative.model import Characters, Subwords, bundled_text, fit_ngram, weight_shapes
 from speculative.model.bundle import folder_of
-from speculative.oracle import Oracle, check_vocabulary
+from speculative.oracle import Oracle
 from speculative.warp import Warp
 
 BUNDLED, NGRAM, SHAKESPEARE = "bundled", "ngram", "shakespeare"
@@ -166,8 +166,6 @@ def make_pair(
     fit = partial(fit_ngram, characters.encode(text), vocab_size=len(vocabulary), vocabulary=vocabulary)
     draft = None if orders[1] is None else fit(order=orders[1])
     oracle = fit(order=orders[0]) if target == NGRAM else own_model(target, vocabulary)
-    if draft is not None:
-        check_vocabulary(oracle, draft)
     name = f"{orders[0]}-gram" if target == NGRAM else target
     drafted = "" if draft is None else f", draft {orders[1]}-gram"
     where = "the bundled text" if source == BUNDLED else source
@@ -181,11 +179,17 @@ def own_model(where: str, vocabulary: tuple[str, ...]) -> Oracle:
         raise ValueError(
             f"--target {where!r} is unknown: write {NGRAM}, or file.py:function for a model of your own"
         )
-    oracle = load(where)(vocabulary)
-    if not isinstance(oracle, Oracle):
-        raise OwnCodeError(
-            f"{where} returned a {type(oracle).__name__}: return an Oracle, made by from_logits or from_probs"
-        )
+    make = load(where)
+    with blaming(where):
+        oracle = make(vocabulary)
+        if not isinstance(oracle, Oracle):
+            kind = type(oracle).__name__
+            raise ValueError(f"it returned a {kind}: return an Oracle, made by from_logits or from_probs")
+        if oracle.vocab_size != len(vocabulary):
+            raise ValueError(
+                f"it has {oracle.vocab_size} tokens for a text of {len(vocabulary)} different characters: "
+                "make one of the vocabulary it is given"
+            )
     return oracle
 
 
