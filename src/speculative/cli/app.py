@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from speculative import CannotEnumerateError, ImpureProgramError, TooManyPathsError, __version__
-from speculative.cli import generate, plan, prove, verifiers
+from speculative.cli import bench, generate, plan, prove, verifiers
 from speculative.cli.own import as_found
 
 BAD_INPUT, CLOSED_PIPE = 2, 128 + 13
@@ -103,6 +103,7 @@ for _function, _examples in (
     (verifiers.verifiers, verifiers.EXAMPLES),
     (prove.prove, prove.EXAMPLES),
     (plan.plan, plan.EXAMPLES),
+    (bench.bench, bench.EXAMPLES),
 ):
     app.command(cls=Command, epilog=paragraphs(_examples))(_function)
 

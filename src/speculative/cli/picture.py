@@ -1,4 +1,4 @@
-"""The picture that `speculative plan --plot FILE` saves."""
+"""The pictures that `--plot FILE` saves."""
 
 from __future__ import annotations
 
@@ -16,27 +16,25 @@ SUFFIXES = (".png", ".pdf", ".svg")
 
 def check_suffix(file: str) -> None:
     """Refuse a file name whose suffix is no picture format, and any where nothing can be drawn."""
-    _drawing()
+    drawing()
     if Path(file).suffix.lower() not in SUFFIXES:
         raise ValueError(f"--plot {file!r} has no known suffix: write one of {', '.join(SUFFIXES)}")
 
 
 def save(file: str, plan: Plan, machine: Machine | None) -> None:
-    """Draw the speedup by draft length; the acceptance where it was measured; the roofline of a machine."""
-    drawing = _drawing()
-    from matplotlib.figure import Figure  # noqa: PLC0415 - matplotlib is optional
-
+    """Draw a plan: the speedup by draft length, the acceptance where it was measured, the roofline."""
+    plot = drawing()
     acceptance, cost = float(plan.acceptance), float(plan.cost)
 
     def by_length(ax: Any) -> None:
-        drawing.plot_speedup(acceptance, cost, max_draft_tokens=len(plan.lengths), ax=ax)
+        plot.plot_speedup(acceptance, cost, max_draft_tokens=len(plan.lengths), ax=ax)
 
     def by_position(ax: Any, measured: Sequence[Estimate]) -> None:
         formula = [acceptance**k for k in range(1, len(measured) + 1)]
-        drawing.plot_acceptance(measured, expected={"the same everywhere, the formula": formula}, ax=ax)
+        plot.plot_acceptance(measured, expected={"the same everywhere, the formula": formula}, ax=ax)
 
     def by_batch(ax: Any, machine: Machine) -> None:
-        drawing.plot_roofline(
+        plot.plot_roofline(
             acceptance, plan.best or 1, cost, machine.model, machine.hardware, context=machine.context, ax=ax
         )
 
@@ -45,7 +43,14 @@ def save(file: str, plan: Plan, machine: Machine | None) -> None:
         panels.append(partial(by_position, measured=plan.measured.survival))
     if machine is not None:
         panels.append(partial(by_batch, machine=machine))
-    figure = Figure(figsize=(6.4 * len(panels), 4), layout="constrained")
+    save_panels(file, panels)
+
+
+def save_panels(file: str, panels: Sequence[Callable[[Any], None]], *, height: float = 4) -> None:
+    """Save a picture of panels side by side, each drawn by a function of its Axes."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - matplotlib is optional
+
+    figure = Figure(figsize=(6.4 * len(panels), height), layout="constrained")
     for panel, ax in zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True):
         panel(ax)
     try:
@@ -56,7 +61,8 @@ def save(file: str, plan: Plan, machine: Machine | None) -> None:
         ) from None
 
 
-def _drawing() -> ModuleType:
+def drawing() -> ModuleType:
+    """Return `speculative.plot`, or say what it needs."""
     try:
         from speculative import plot  # noqa: PLC0415 - matplotlib is optional
     except ImportError as error:

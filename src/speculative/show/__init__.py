@@ -10,6 +10,7 @@ except ModuleNotFoundError as error:
         'show needs rich: pip install -e ".[cli]" in a checkout', name="rich"
     ) from error
 
+from speculative.show.bench import BenchLine, bench_table, explained
 from speculative.show.console import Terminal, exact, plain, progress, table, terminal, waiting
 from speculative.show.costs import Batch, Length, batch_table, length_table
 from speculative.show.generation import Comparison, Transcript, figures_table
@@ -18,6 +19,7 @@ from speculative.show.verifiers import Listed, provisos, verifier_table
 
 __all__ = [
     "Batch",
+    "BenchLine",
     "Comparison",
     "Examined",
     "Length",
@@ -26,7 +28,9 @@ __all__ = [
     "Terminal",
     "Transcript",
     "batch_table",
+    "bench_table",
     "exact",
+    "explained",
     "failure_report",
     "figures_table",
     "in_words",

@@ -1,0 +1,80 @@
+"""What races against plain decoding: a contender, the prompts of a race, and where both start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from speculative._numbers import count
+from speculative.chance import sample
+from speculative.decode import Propose, Verify
+from speculative.distribution import Context
+from speculative.oracle import Oracle
+from speculative.verify.token import token
+
+Clock = Callable[[], float]
+"""Returns seconds."""
+
+
+class Contender(NamedTuple):
+    """What decodes a prompt faster than the target alone, or not."""
+
+    make: Callable[[], tuple[Oracle, Propose]]
+    """`make()` -> the loop's target and a drafter, anew for each text: some drafters keep what they have seen
+    of one. Models behind them are to be the same each time, or their reading of the prompt is timed."""
+    num_draft_tokens: int
+    verify: Verify = token
+
+
+def excerpts(tokens: Sequence[int], number: int, length: int, *, seed: int = 0) -> list[Context]:
+    """Cut pieces out of a text at places drawn at random.
+
+    Parameters
+    ----------
+    tokens : sequence of int
+        The text.
+    number, length : int
+        How many pieces, all at different places, of how many tokens; they may overlap.
+    seed : int
+        Draws the places.
+
+    Returns
+    -------
+    list of tuples of int
+
+    Raises
+    ------
+    ValueError
+        For a text with too few places.
+    """
+    places = len(tokens) - count("length", length) + 1
+    if places < count("number", number):
+        raise ValueError(
+            f"a text of {len(tokens)} tokens does not have {number} places for pieces of {length}: give more "
+            "text, or fewer and shorter pieces"
+        )
+    starts = np.random.default_rng(seed).choice(places, number, replace=False)
+    return [tuple(tokens[start : start + length]) for start in starts.tolist()]
+
+
+def check_prompts(target: Oracle, prompts: Sequence[Context], max_new_tokens: int) -> None:
+    """Raise for prompts that nothing can be timed behind, and where the target has no room for it."""
+    if not prompts or (shortest := min(map(len, prompts))) < 2:
+        least = f"a prompt of {shortest} tokens" if prompts else "no prompts"
+        raise ValueError(f"{least}: give prompts of two tokens or more, what is timed begins at their last")
+    length = max(map(len, prompts)) + count("max_new_tokens", max_new_tokens)
+    if target.context_limit is not None and length - 1 > target.context_limit:
+        raise ValueError(
+            f"prompts and new tokens make {length} together, and the target's limit is {target.context_limit}"
+            ": give shorter prompts, or fewer new tokens"
+        )
+
+
+def begun(contender: Contender, prompt: Context) -> tuple[Oracle, Propose]:
+    """Have the models read a prompt but for its last token, and return the parts of a loop."""
+    target, drafter = contender.make()
+    sample(drafter, prompt[:-1], contender.num_draft_tokens, rng=0)
+    target.row(prompt[:-1])
+    return contender.make()

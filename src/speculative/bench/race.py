@@ -1,0 +1,119 @@
+"""The race: prompts decoded plainly and speculatively in turn, on one clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from speculative._numbers import count
+from speculative.bench.contender import Clock, Contender, begun, check_prompts
+from speculative.chance import sample
+from speculative.decode import Round, autoregress, generate
+from speculative.distribution import Context
+from speculative.metrics import Statistics, statistics
+from speculative.oracle import Oracle
+
+
+class Spread(NamedTuple):
+    """A median between its quartiles."""
+
+    low: float
+    median: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+class Race(NamedTuple):
+    """What a race brought; each spread is over prompts."""
+
+    speedup: Spread
+    """Time of plain decoding over that of speculative decoding, right after or right before it."""
+    seconds: Spread
+    """Of a token, speculatively."""
+    plain_seconds: Spread
+    """Of a token, plainly."""
+    statistics: Statistics
+    drafted: tuple[int, ...]
+    """How many drafts each round scored."""
+
+
+def race(
+    target: Oracle,
+    contender: Contender,
+    prompts: Sequence[Context],
+    *,
+    max_new_tokens: int = 128,
+    repeats: int = 3,
+    seed: int = 0,
+    clock: Clock = time.perf_counter,
+) -> Race:
+    """Decode prompts plainly and speculatively in turn, the one first as often as the other.
+
+    Parameters
+    ----------
+    target : Oracle
+        What decodes plainly, warped.
+    contender : Contender
+        Its target has the same law.
+    prompts : sequence of tuples of int
+        Each of two tokens or more.
+    max_new_tokens : int
+        Tokens decoded of each prompt.
+    repeats : int
+        How often each is decoded both ways; with the same random numbers each time.
+    seed : int
+        Of these.
+    clock : callable
+        Returns seconds.
+
+    Returns
+    -------
+    Race
+        Speedups are taken pair by pair, their median over the repeats for each prompt, and median and
+        quartiles of these over prompts. So a moment in which the machine did something else counts little.
+
+    Raises
+    ------
+    ValueError
+        For no prompts, one that is too short, and more tokens than the target has room for.
+    """
+    check_prompts(target, prompts, max_new_tokens)
+    seconds = np.empty((2, len(prompts), count("repeats", repeats)))  # plain, speculative
+    rounds: list[Round] = []
+    for repeat in range(repeats):
+        for place, prompt in enumerate(prompts):
+            for way in (0, 1) if (repeat + place) % 2 else (1, 0):
+                parts = begun(contender, prompt)
+                rng = np.random.default_rng((seed, place))
+                start = clock()
+                if way:
+                    done = sample(
+                        generate,
+                        *parts,
+                        prompt,
+                        max_new_tokens=max_new_tokens,
+                        num_draft_tokens=contender.num_draft_tokens,
+                        verify=contender.verify,
+                        rng=rng,
+                    )
+                    rounds += done.rounds
+                else:
+                    sample(autoregress, target, prompt, max_new_tokens=max_new_tokens, rng=rng)
+                seconds[way, place, repeat] = clock() - start
+    by_prompt = np.median(seconds, axis=-1) / max_new_tokens  # [2, prompts]
+    return Race(
+        _spread(np.median(seconds[0] / seconds[1], axis=-1)),
+        _spread(by_prompt[1]),
+        _spread(by_prompt[0]),
+        statistics(rounds),
+        tuple(one.drafted for one in rounds),
+    )
+
+
+def _spread(values: Any) -> Spread:
+    return Spread(*np.quantile(values, (0.25, 0.5, 0.75)).tolist())

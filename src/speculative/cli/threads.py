@@ -1,0 +1,31 @@
+"""How many threads BLAS uses. It reads that when numpy is loaded, so a command may have to begin anew."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import typer
+
+VARIABLES = "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"
+
+
+def begin_with(number: int) -> None:
+    """Go on where the environment says so many threads; else run the same command in one that does, and exit.
+
+    Parameters
+    ----------
+    number : int
+        Threads of BLAS.
+
+    Raises
+    ------
+    typer.Exit
+        After the command has run, with its code.
+    """
+    wanted = dict.fromkeys(VARIABLES, str(number))
+    if wanted.items() <= os.environ.items():
+        return
+    command = [sys.executable, "-m", "speculative.cli", *sys.argv[1:]]
+    raise typer.Exit(subprocess.run(command, env={**os.environ, **wanted}, check=False).returncode)
