@@ -1,4 +1,4 @@
-"""Pictures of the cost model, laws and trees. Each function takes `ax=None`, draws, and returns the Axes.
+"""Pictures: the cost model, laws, trees, caches, rounds. Each function takes `ax=None` and returns the Axes.
 
 Colours are those of Okabe and Ito, told apart by readers of any colour vision. Nothing is shown or saved
 here: `ax.figure.savefig("picture.png")` does that.
@@ -9,10 +9,13 @@ try:
 except ImportError as error:
     raise ImportError('plots need matplotlib: pip install -e ".[plot]" in a checkout') from error
 
+from speculative.plot.bench import plot_acceptance_by_position, plot_race
+from speculative.plot.cache import plot_cache
 from speculative.plot.clock import plot_roofline, plot_speedup, plot_speedup_map
 from speculative.plot.decisions import decision_tree
 from speculative.plot.draft_tree import plot_tree
 from speculative.plot.laws import plot_acceptance, plot_laws, plot_trade_off
+from speculative.plot.round import plot_round, plot_rounds
 from speculative.plot.style import (
     BLUE,
     COLOURS,
@@ -41,8 +44,13 @@ __all__ = [
     "VERMILION",
     "decision_tree",
     "plot_acceptance",
+    "plot_acceptance_by_position",
+    "plot_cache",
     "plot_laws",
+    "plot_race",
     "plot_roofline",
+    "plot_round",
+    "plot_rounds",
     "plot_speedup",
     "plot_speedup_map",
     "plot_trade_off",

@@ -68,8 +68,8 @@ def explained(lines: Sequence[BenchLine]) -> list[str]:
     missed = [line for line in lines if abs(line.measured.error) > CLOSE]
     verdict = "all within" if not missed else f"{len(lines) - len(missed)} of {len(lines)} within"
     return [
-        f"A token by plain decoding took {1e6 * plain[len(plain) // 2]:.0f} µs. Accepted at a position: if "
-        "it is reached. A round costs its target pass, its draft and the loop, each timed by itself, in plain "
+        f"A token by plain decoding took {1e6 * plain[len(plain) // 2]:.0f} µs. Accepted: where it "
+        "is reached. A round costs its target pass, its draft and the loop, each timed by itself, in plain "
         "tokens; the forecast is tokens a pass over that, and below it how far it is off. Speedups are "
         "medians over prompts.",
         f"Forecasts: {verdict} {100 * CLOSE:.0f} % of the measured speedup.",
