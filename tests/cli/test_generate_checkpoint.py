@@ -19,7 +19,7 @@ from speculative.cli.generate import Outcome, time_line
 from speculative.cli.models import drafter_for
 from speculative.cli.pieces import INCOMPLETE, Pieces
 from speculative.cli.timing import STRETCHES, Stretch, Timing, measure
-from speculative.cli.trained import Loop, load_drafter
+from speculative.cli.trained import TRAINED, Kind, Loop, load_drafter, of_itself
 from speculative.decode import Round, autoregress, stream
 from speculative.model import (
     bundled_text,
@@ -183,12 +183,48 @@ def test_at_temperature_0_the_text_is_that_of_the_target_alone(data, checkpoint,
     assert found["text"] == target.tokenizer.decode(alone.tokens)
     assert found["verifier"] == ("recursive" if drafter == "lookahead" else "token")
     assert found["drafted"] > 0
+    if drafter == "llama":  # which has no more positions than the target; at the end fewer are asked for
+        assert all(one["drafted"] == 3 for one in found["rounds"][:-3])
 
 
 def test_lookahead_says_what_it_drafts(run, checkpoint):
     options = "--target", checkpoint("target"), "--drafter", "lookahead", "--tokens", "20", "--seed", "1"
     shown = shown_by(run, *options)
     assert "; a tree of guesses a round by lookahead, at most 3 deep, recursive verification" in shown
+
+
+def test_lookahead_reads_the_pass_that_the_round_before_has_made():
+    passes = []
+
+    def score_tree(context, tokens, parents):
+        passes.append(context)
+        return np.full((1 + len(tokens), 3), 1 / 3)
+
+    oracle = from_probs(lambda context: score_tree(context, (), ())[0], 3, score_tree=score_tree)
+    loop = of_itself(oracle, temperature(0.5), draft.model)
+    program = partial(stream, max_new_tokens=30, num_draft_tokens=3, verify=verify.recursive)
+    assert len(list(sample(program, *loop, (0,), rng=0))) == len(passes)
+
+
+def test_times_are_those_of_another_text_by_a_fresh_drafter(data, checkpoint, monkeypatch):
+    """Of the same text caches would know rows, and lookahead its n-grams."""
+    given = []
+
+    def measured(loop, context, num_tokens, **options):
+        given.append((loop, options))
+        return measure(loop, context, num_tokens, **options)
+
+    def made(*arguments):
+        given.append(of_itself(*arguments))
+        return given[-1]
+
+    monkeypatch.setattr("speculative.cli.generate.measure", measured)
+    monkeypatch.setitem(TRAINED, "lookahead", Kind("target", lambda _: made))
+    data("abc", "--target", checkpoint("target"), "--drafter", "lookahead", "--tokens", "9")
+    first, second, (timed, options) = given
+    assert timed is second is not first
+    assert options["seed"] != 3
+    assert options["verify"] is verify.recursive
 
 
 def test_the_drafter_of_a_folder_is_one_that_fits_any(data, checkpoint):

@@ -66,6 +66,13 @@ def test_generate_in_a_pipe_marks_the_text():
     assert "[residual: after a rejection]" in done.stdout
 
 
+def test_the_default_is_the_target_that_comes_with_the_package():
+    done = process("generate", "--seed", "1", "--tokens", "30")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("target shakespeare, ")
+    assert "\nMACBETH:\n" in done.stdout
+
+
 def test_bad_input_is_one_line():
     done = process("prove", "nonsense")
     assert (done.returncode, done.stdout) == (2, "")
