@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-WARMUP, FALL = 100, 0.3  # steps; part of all steps
+WARMUP, FALL = 100, 0.72  # steps; part of all steps
 
 
 def fit(
