@@ -1,0 +1,393 @@
+"""Decoding on the clock: a clock of our own, so that every time is known beforehand."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from plain_llama import config_of, weights_of
+from speculative import draft, temperature, verify
+from speculative.bench import (
+    Comparison,
+    Contender,
+    Costs,
+    Difference,
+    Measured,
+    Race,
+    Spread,
+    compare_greedy,
+    costs,
+    excerpts,
+    measure,
+    race,
+)
+from speculative.distribution import point_mass
+from speculative.draft import NO_DRAFT, Draft, Drafter
+from speculative.metrics import Statistics
+from speculative.model import CachedLlama, Llama
+from speculative.model.cache import common
+from speculative.oracle import Oracle, from_probs
+
+V = 5
+COUNTING = tuple(i % V for i in range(200))  # what the target says: the next number
+ROW, MORE_ROWS = 1.0, 0.125  # seconds of a pass over one row, and of each row more
+DRAFT, VERIFY = 0.25, 0.0625  # seconds to draft a token, and of a verification
+
+
+class Machine:
+    """A clock that only models move, and a target on it that remembers what it has read."""
+
+    def __init__(self, reading=0.0):
+        self.now, self.reading, self.read, self.passes = 0.0, reading, (), []
+        self.target = Oracle(self.row, V, self.rows)
+
+    def clock(self):
+        return self.now
+
+    def row(self, context):
+        return self.rows(context, (), ())[0]
+
+    def rows(self, context, tokens, parents):
+        unread = len(context) - common(self.read, context)
+        self.read = context + tuple(tokens)
+        self.passes.append((len(context), len(tokens)))
+        self.now += ROW + MORE_ROWS * len(tokens) + self.reading * max(0, unread - 1)
+        return [point_mass((last + 1) % V, V) for last in (context[-1], *tokens)]
+
+    def verify(self, chance, drafted, target_probs):
+        self.now += VERIFY
+        return verify.token(chance, drafted, target_probs)
+
+    def contender(self, num_draft_tokens=3, wrong=()):
+        """A drafter that counts on, but for the places where it says something else."""
+
+        def propose(chance, context, most):
+            self.now += DRAFT * most
+            tokens = tuple(
+                (context[-1] + i + (1 if len(context) + i - 1 in wrong else 0)) % V
+                for i in range(1, most + 1)
+            )
+            return Draft(tokens, tuple(point_mass(token, V) for token in tokens))
+
+        return Contender(lambda: (self.target, Drafter(propose, V)), num_draft_tokens, self.verify)
+
+
+def test_all_times_are_those_of_the_machine():
+    machine = Machine()
+    found = measure(
+        machine.target,
+        machine.contender(),
+        [COUNTING[:4], COUNTING[2:6]],
+        [COUNTING[:16], COUNTING[1:17]],
+        max_new_tokens=12,
+        clock=machine.clock,
+    )
+    a_round = ROW + 3 * MORE_ROWS + 3 * DRAFT + VERIFY
+    assert found.race.statistics.tokens_per_target_pass == 4
+    assert found.race.statistics.acceptance_by_position == (1, 1, 1)
+    assert found.race.plain_seconds == Spread(ROW, ROW, ROW)
+    assert found.race.seconds.median == pytest.approx(a_round / 4)
+    assert found.race.speedup.median == pytest.approx(4 * ROW / a_round)
+    assert found.costs == Costs(ROW, {4: ROW + 3 * MORE_ROWS}, 3 * DRAFT, VERIFY)
+    assert found.cost == DRAFT / ROW
+    assert found.verification == ROW + 3 * MORE_ROWS + VERIFY
+    assert found.round_cost == a_round / ROW
+    assert found.predicted == pytest.approx(found.race.speedup.median)
+    assert found.error == pytest.approx(0, abs=1e-12)
+
+
+def test_rejections_cost_rounds_in_the_race_and_in_the_forecast():
+    """Every fifth place is drafted wrongly: rounds of different lengths, and a short one at the end."""
+    machine = Machine()
+    wrong = set(range(0, 200, 5))
+    found = measure(
+        machine.target,
+        machine.contender(wrong=wrong),
+        [COUNTING[:4]],
+        [COUNTING[:44]],
+        max_new_tokens=40,
+        clock=machine.clock,
+    )
+    assert 1 < found.race.statistics.tokens_per_target_pass < 4
+    assert min(found.race.drafted) < 3
+    assert found.race.speedup.median > 1
+    assert found.error == pytest.approx(0, abs=0.01)
+
+
+def test_reading_the_prompt_is_left_out_of_both_ways_and_of_the_costs():
+    """Prompts in turn, so that each is read anew."""
+    prompts, texts = [COUNTING[:64], COUNTING[1:65]], [COUNTING[:80], COUNTING[3:83]]
+    found = []
+    for reading in (0, 100):
+        machine = Machine(reading)
+        found.append(
+            measure(
+                machine.target, machine.contender(), prompts, texts, max_new_tokens=16, clock=machine.clock
+            )
+        )
+    assert found[0].race.speedup.median == pytest.approx(found[1].race.speedup.median)
+    assert found[0].costs.plain == pytest.approx(found[1].costs.plain)
+    assert found[0].costs.passes == pytest.approx(found[1].costs.passes)
+
+
+def test_either_way_is_first_as_often():
+    machine = Machine()
+    asked = []
+
+    def rows(context, tokens, parents):
+        if tokens:
+            asked.append("fast")
+        return machine.rows(context, tokens, parents)
+
+    def row(context):
+        asked.append("plain")
+        return machine.row(context)
+
+    contender = machine.contender()
+    faster = contender._replace(
+        make=lambda: (Oracle(machine.row, V, rows), contender.make()[1]), num_draft_tokens=3
+    )
+    race(
+        Oracle(row, V), faster, [COUNTING[:4]] * 3, max_new_tokens=4, repeats=4, clock=machine.clock
+    )  # of each pair: four plain tokens, and one fast round
+    assert len(asked) == 12 * 5
+    assert asked[::5].count("plain") == asked[::5].count("fast") == 6
+    assert {asked[0], asked[5]} == {asked[0], asked[15]} == {"plain", "fast"}  # by prompt, and by repeat
+
+
+def test_a_moment_of_something_else_counts_little():
+    calm, busy = Machine(), Machine()
+    busy.times = 0
+
+    def clock():
+        busy.times += 1
+        if busy.times % 17 == 0:
+            busy.now += 1000
+        return busy.now
+
+    prompts = [COUNTING[i : i + 4] for i in range(9)]
+    expected = race(calm.target, calm.contender(), prompts, max_new_tokens=12, clock=calm.clock)
+    found = race(busy.target, busy.contender(), prompts, max_new_tokens=12, repeats=5, clock=clock)
+    assert found.speedup.median == pytest.approx(expected.speedup.median)
+    assert found.seconds.median == pytest.approx(expected.seconds.median)
+    busy.times = 0
+    texts = [COUNTING[:16], COUNTING[1:17]]
+    for parts in (
+        costs(busy.target, busy.contender(), texts, start=4, repeats=9, clock=clock),
+        costs(calm.target, calm.contender(), texts, start=4, repeats=9, clock=calm.clock),
+    ):
+        assert parts.passes == pytest.approx({4: ROW + 3 * MORE_ROWS})
+        assert (parts.plain, parts.drafting, parts.loop) == pytest.approx((ROW, 3 * DRAFT, VERIFY))
+
+
+def test_speedups_are_taken_pair_by_pair():
+    """Every prompt at another pace of the machine: the ratio of its two times is the same."""
+    machine = Machine()
+    pace = [1.0]
+
+    def clock():
+        return machine.now * pace[0]
+
+    found = []
+    for speed in (1.0, 7.0):
+        pace[0] = speed
+        found.append(
+            race(machine.target, machine.contender(), [COUNTING[:4]], max_new_tokens=12, clock=clock)
+        )
+    assert found[0].speedup.median == pytest.approx(found[1].speedup.median)
+    assert found[1].seconds.median == pytest.approx(7 * found[0].seconds.median)
+
+
+def test_quartiles_are_over_prompts():
+    """A prompt behind which drafts are wrong is slower, and one of four is the lower quartile's neighbour."""
+    machine = Machine()
+    wrong = set(range(100, 200))
+    prompts = [COUNTING[:4], COUNTING[:9], COUNTING[:14], COUNTING[:100]]
+    found = race(
+        machine.target, machine.contender(wrong=wrong), prompts, max_new_tokens=8, clock=machine.clock
+    )
+    fast = 8 * ROW / (2 * (ROW + 3 * MORE_ROWS + 3 * DRAFT + VERIFY))
+    assert found.speedup.median == found.speedup.high == pytest.approx(fast)
+    assert found.speedup.low < fast
+    assert str(Spread(1, 2, 3.456)) == "2.00 [1.00, 3.46]"
+
+
+def sampled(strength=0.7):
+    target = from_probs(lambda context: np.full(V, 0.2), V)
+    drafting = from_probs(lambda context: np.array([strength, *[(1 - strength) / 4] * 4]), V)
+    return target, drafting
+
+
+def test_repeats_are_the_same_decodes_and_seeds_are_not():
+    target, drafting = sampled()
+    contender = Contender(lambda: (target, draft.model(drafting)), 3)
+    once, twice, other = (
+        race(target, contender, [(0, 1), (2, 3)], max_new_tokens=20, repeats=repeats, seed=seed)
+        for repeats, seed in ((1, 0), (2, 0), (1, 1))
+    )
+    assert twice.drafted == once.drafted * 2
+    assert twice.statistics.accepted == 2 * once.statistics.accepted
+    assert other.statistics != once.statistics
+
+
+def test_rounds_without_drafts_are_priced_as_such():
+    """A drafter that has something to say at every other place only."""
+    machine = Machine()
+    contender = machine.contender()
+    counts = contender.make()[1].propose
+
+    def sometimes(chance, context, most):
+        return counts(chance, context, most) if len(context) % 2 else NO_DRAFT
+
+    silent = contender._replace(make=lambda: (machine.target, sometimes))
+    found = measure(
+        machine.target, silent, [COUNTING[:4]], [COUNTING[:44]], max_new_tokens=40, clock=machine.clock
+    )
+    assert found.costs.passes[1] == ROW
+    assert found.costs.passes[4] == ROW + 3 * MORE_ROWS
+    assert set(found.race.drafted) >= {0, 3}
+    assert found.error == pytest.approx(0, abs=0.01)
+
+
+def test_passes_that_were_not_timed_are_taken_from_between_those_that_were():
+    parts = Costs(1.0, {1: 1.0, 3: 2.0}, 0.5, 0.25)
+    assert parts.verification([0]) == 1.25
+    assert parts.verification([1]) == 1.75
+    assert parts.verification([0, 2]) == 1.75
+    assert parts.verification([7]) == 2.25
+
+
+def test_the_forecast_is_tokens_over_what_a_round_costs():
+    spread = Spread(2.0, 2.0, 2.0)
+    counted = Statistics(10, 25, 30, 15, (10,), (8,))
+    found = Measured(Race(spread, spread, spread, counted, (3,) * 10), Costs(2.0, {4: 2.5}, 0.9, 0.1), 3)
+    assert found.predicted == pytest.approx(2.5 / ((2.5 + 0.9 + 0.1) / 2.0))
+    assert found.error == pytest.approx(found.predicted / 2 - 1)
+    assert found.cost == pytest.approx(0.9 / 3 / 2.0)
+    assert found.verification == pytest.approx(1.3)
+
+
+def test_the_loop_is_timed_without_the_models():
+    machine = Machine()
+
+    def slow(chance, drafted, target_probs):
+        machine.now += 10
+        return verify.token(chance, drafted, target_probs)
+
+    contender = machine.contender()._replace(verify=slow)
+    parts = costs(machine.target, contender, [COUNTING[:16]], start=4, clock=machine.clock)
+    assert parts.loop == 10
+    assert parts.drafting == 3 * DRAFT
+    assert machine.passes  # the models were asked, and only before
+
+
+@pytest.mark.parametrize(
+    ("make_drafter", "rule"),
+    [
+        (draft.model, verify.token),
+        (draft.model, verify.block),
+        (draft.model, verify.greedy_block),
+        (partial(draft.best_first, num_nodes=5), verify.recursive),
+        (partial(draft.tree, branching=(2, 2)), verify.traversal),
+        (partial(draft.paths, num_paths=2), verify.multipath),
+    ],
+)
+def test_a_real_model_with_chains_and_trees(make_drafter, rule):
+    config = config_of(vocab_size=V, bos_token_id=0)
+    target, drafting = (CachedLlama(Llama.of(config, weights_of(config, seed))).oracle for seed in (0, 1))
+    contender = Contender(lambda: (target, make_drafter(drafting)), 2, rule)
+    found = measure(
+        target, contender, [(1, 2, 3), (3, 1, 2)], [(1, 2, 3, 4, 1, 2, 0)], max_new_tokens=6, repeats=1
+    )
+    assert found.race.statistics.tokens == 12
+    assert found.predicted > 0
+    assert min(found.costs.plain, found.costs.drafting, found.costs.loop, *found.costs.passes.values()) > 0
+    assert max(found.costs.passes) > 2
+
+
+def test_greedy_texts_are_compared_token_for_token():
+    machine = Machine()
+    prompts = [COUNTING[:4], COUNTING[:6]]
+    same = compare_greedy(machine.target, machine.contender(wrong={7}), prompts, max_new_tokens=20)
+    assert same == Comparison(40, ())
+
+
+def near_tie(odd):
+    """A law that says token 1 by a little, and where it is scored in a pass token 2."""
+    row, other = np.array([0.1, 0.3, 0.3, 0.2, 0.1]), np.array([0.1, 0.3, 0.3, 0.2, 0.1])
+    row[1] += 1e-9
+    row[2] -= 1e-9
+    other[1], other[2] = row[2], row[1]
+
+    def rows(context, tokens, parents):
+        return [other if len(context) == odd else row for _ in range(len(tokens) + 1)]
+
+    return Oracle(lambda context: row, V, rows)
+
+
+def test_a_difference_is_found_with_the_gap_of_its_logits():
+    oracle = near_tie(odd=7)
+    contender = Contender(lambda: (temperature(0)(oracle), lambda chance, context, most: NO_DRAFT), 2)
+    found = compare_greedy(oracle, contender, [(1, 1), (1, 1, 1)], max_new_tokens=9)
+    assert found.tokens == 6 + 5  # both up to the first difference
+    assert [each[:4] for each in found.differences] == [(0, 5, 1, 2), (1, 4, 1, 2)]
+    assert found.differences[0].gap == pytest.approx(2e-9 / 0.3, rel=1e-3)
+
+
+def test_another_model_differs_by_infinitely_much_where_it_says_what_cannot_be():
+    counting, still = Machine().target, from_probs(lambda context: point_mass(0, V), V)
+    contender = Contender(lambda: (still, lambda chance, context, most: NO_DRAFT), 2)
+    found = compare_greedy(counting, contender, [(0, 1)], max_new_tokens=5)
+    assert found == Comparison(1, (Difference(0, 0, 2, 0, math.inf),))
+
+
+def test_excerpts_are_pieces_of_the_text_at_places_of_their_own():
+    text = list(range(50))
+    pieces = excerpts(text, 41, 10, seed=3)
+    assert sorted(pieces) == [tuple(range(start, start + 10)) for start in range(41)]
+    assert pieces == excerpts(text, 41, 10, seed=3)
+    assert pieces != excerpts(text, 41, 10, seed=4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda m: excerpts(range(50), 42, 10),
+            "a text of 50 tokens does not have 42 places for pieces of 10: ",
+        ),
+        (lambda m: race(m.target, m.contender(), []), "no prompts: give prompts of two tokens or more"),
+        (
+            lambda m: race(m.target, m.contender(), [(1, 2), (1,)]),
+            "a prompt of 1 tokens: give prompts of two",
+        ),
+        (
+            lambda m: race(m.target, m.contender(), [(1, 2)], max_new_tokens=0),
+            "max_new_tokens = 0 is too small",
+        ),
+        (lambda m: race(m.target, m.contender(), [(1, 2)], repeats=0), "repeats = 0 is too small"),
+        (lambda m: costs(m.target, m.contender(), [(1, 2)], start=2), "texts of 2 tokens with start=2: give"),
+        (lambda m: costs(m.target, m.contender(), [], start=2), "texts of 0 tokens with start=2: give"),
+        (lambda m: compare_greedy(m.target, m.contender(), []), "no prompts"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(call, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        call(Machine())
+
+
+@pytest.mark.parametrize("what", ["race", "costs"])
+def test_the_target_has_room_for_its_limit_and_no_more(what):
+    def decoded(new_tokens):
+        target = from_probs(lambda context: np.full(V, 0.2), V, context_limit=7)
+        contender = Contender(lambda: (target, draft.model(target)), 2)
+        if what == "race":
+            return race(target, contender, [(1, 2, 3)], max_new_tokens=new_tokens, repeats=1)
+        return costs(target, contender, [(1, 2, 3, *(0,) * new_tokens)], start=3, repeats=1)
+
+    decoded(5)
+    with pytest.raises(
+        ValueError, match=r"^prompts and new tokens make 9 together, and the target's limit is 7:"
+    ):
+        decoded(6)
