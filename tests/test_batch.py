@@ -2,7 +2,9 @@
 
 import itertools
 import re
+import sys
 from dataclasses import replace
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -30,6 +32,9 @@ from speculative.model import batch as module
 from speculative.model.batch import BatchedLlama
 from speculative.model.cache import mix, shape_of
 from speculative.model.llama import forward
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
+import batch as script  # the one that measures
 
 VOCAB_SIZE, LIMIT = 7, 23
 PROMPTS = [(1, 2, 3), (), (4, 4), (6, 5, 4, 3, 2, 1, 0, 1, 2, 3, 4, 5, 6, 0, 0, 1, 1, 2), (5,)]
@@ -461,8 +466,17 @@ def joint_from_start(contexts):
         ),
         (each, "each() of no drafter: give one for all lanes, or one a lane"),
         (
-            lambda: texts(Batch(()), each(draft.model(DRAFT))),
-            "a target with no lane: give an oracle a lane, Batch((oracle,) * 8)",
+            lambda: Batch(()),
+            "a batch with no lane: give an oracle a lane, Batch((oracle,) * 8)",
+        ),
+        (
+            lambda: Batch((TARGET, single())),
+            "lane 1 has Oracle(vocab_size=7, context_limit=23) and lane 0 "
+            "Oracle(vocab_size=3, context_limit=None): give lanes of one model",
+        ),
+        (
+            lambda: texts(stacked(lanes=3), chains(stacked(lanes=2))),
+            "the draft has 2 lanes, and lane 2 is asked: give more",
         ),
         (
             lambda: generate_batch(
@@ -506,3 +520,57 @@ def test_what_is_refused(call, message):
 def test_a_drafter_can_be_called():
     drafter = each(draft.model(DRAFT))
     assert drafter({}) == {}
+
+
+# The page
+
+
+def page_rows(name):
+    page = script.PAGE.read_text(encoding="utf-8")
+    table = re.search(rf"<!-- {name} -->\n(.*?)<!-- end of {name} -->", page, re.DOTALL)[1]
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()[2:]]
+    return {int(line[0]): [float(cell.split(" ")[0].replace(",", "")) for cell in line[1:]] for line in lines}
+
+
+def test_c22_speculation_pays_for_one_text_and_not_for_many():
+    """As measured, with the roofline beside it; after plain decoding, three columns a draft length."""
+    rows = page_rows("speedups")
+    assert tuple(rows) == script.BATCHES
+    for measured, of_passes, roofline in [(1, 2, 3), (4, 5, 6)]:
+        assert rows[1][measured] > 1.5
+        assert rows[64][measured] < 1.1
+        assert abs(rows[64][of_passes] / rows[64][measured] - 1) < 0.3
+        by_batch = [row[roofline] for row in rows.values()]
+        assert by_batch == sorted(by_batch, reverse=True)
+        assert by_batch[0] > 1.5
+        assert by_batch[-1] < 1
+    for cells in page_rows("passes").values():  # a floor is one
+        assert all(took > floor for took, floor in zip(cells[::2], cells[1::2], strict=True))
+
+
+def test_the_script_measures_predicts_and_draws(monkeypatch, tmp_path):
+    llama, _ = llama_of(max_position_embeddings=40)
+    target = CachedLlama(llama)
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(script, "PROMPT", 4)
+    monkeypatch.setattr(script, "NEW_TOKENS", 6)
+    monkeypatch.setattr(script, "BATCHES", (1, 3))
+    monkeypatch.setattr(script, "PICTURE", tmp_path / "picture.png")
+    texts = [tuple(rng.integers(VOCAB_SIZE, size=7).tolist()) for _ in range(3)]
+    on = script.Bench(target, draft.model(single(**SMALL)), texts)
+    hardware = script.peaks(script.weights_read(target), 16)
+    measured = {batch: script.measure(on, batch, 2) for batch in (1, 3)}
+    assert all(len(one.decodes[length]) == 2 for one in measured.values() for length in (0, 2, 4))
+    by = script.prediction(on, measured, hardware)
+    assert 0 < by.acceptance < 1
+    assert by.size.cache_bytes_per_token == 4 * 2 * 2 * 2 * 4
+    script.picture(measured, by)
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+    page = "\n".join(
+        f"<!-- {name} -->\nold\n<!-- end of {name} -->" for name in ("speedups", "passes", "machine")
+    )
+    page = script.with_block(page, "speedups", script.speedup_table(measured, by))
+    page = script.with_block(page, "passes", script.pass_table(measured, by))
+    page = script.with_block(page, "machine", script.machine(by))
+    assert "old" not in page
+    assert re.search(r"^\| 3 \| [\d,]+ \| [\d.]+ \([\d.]+ to [\d.]+\) \|", page, re.MULTILINE)

@@ -53,10 +53,23 @@ class Batch:
     ahead : callable, optional
         `ahead(questions)` computes what lanes are about to be asked, in one pass: a mapping from lanes to
         questions ``(context, tokens, parents)``. It changes how soon the oracles answer, and no answer.
+
+    Raises
+    ------
+    ValueError
+        For no lane, and for lanes of other vocabularies or limits.
     """
 
     oracles: tuple[Oracle, ...]
     ahead: Callable[[Mapping[int, Question]], None] = field(default=_nothing, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.oracles:
+            raise ValueError("a batch with no lane: give an oracle a lane, Batch((oracle,) * 8)")
+        first = self.oracles[0]
+        for lane, oracle in enumerate(self.oracles):
+            if (oracle.vocab_size, oracle.context_limit) != (first.vocab_size, first.context_limit):
+                raise ValueError(f"lane {lane} has {oracle} and lane 0 {first}: give lanes of one model")
 
 
 class Wanted(NamedTuple):
@@ -99,8 +112,8 @@ def each(*drafters: Drafter) -> BatchDrafter:
     Parameters
     ----------
     *drafters : Drafter
-        One a lane; one alone drafts for all. Those that remember their text, such as `draft.lookup`, are
-        faster with a drafter a lane.
+        Lane i has drafter i, counted round: one alone drafts for all. Those that remember their text, such
+        as `draft.lookup`, are faster with a drafter a lane.
 
     Returns
     -------
@@ -142,13 +155,14 @@ def chains(draft: Batch) -> BatchDrafter:
 
 
 def _chains(draft: Batch, wanted: Mapping[int, Wanted]) -> Drafts:
+    if (last := max(wanted)) >= len(draft.oracles):
+        raise ValueError(f"the draft has {len(draft.oracles)} lanes, and lane {last} is asked: give more")
     drafts = dict.fromkeys(wanted, NO_DRAFT)
     for length in range(max(want.num_draft_tokens for want in wanted.values())):
         contexts = {
             lane: want.context + drafts[lane].tokens
             for lane, want in wanted.items()
-            if length < want.num_draft_tokens
-            and _room(draft.oracles[lane], want.context) >= length == len(drafts[lane])
+            if length < want.num_draft_tokens and length <= _room(draft.oracles[lane], want.context)
         }
         draft.ahead({lane: (context, (), ()) for lane, context in contexts.items()})
         for lane, context in contexts.items():
@@ -192,7 +206,7 @@ def generate_batch(
     Raises
     ------
     ValueError
-        As of `generate`, and for another number of chances than of prompts, and for no lane.
+        As of `generate`, and for another number of chances than of prompts.
 
     Notes
     -----
@@ -200,8 +214,6 @@ def generate_batch(
     others where its chance is. More than that: it is the same text, asked for from the same chance; but where
     the rows of a stacked pass are rounded otherwise than those of a pass alone, only up to that.
     """
-    if not target.oracles:
-        raise ValueError("a target with no lane: give an oracle a lane, Batch((oracle,) * 8)")
     if len(chances) != len(contexts):
         raise ValueError(f"{len(chances)} chances for {len(contexts)} prompts: give each text its own")
     for oracle in target.oracles:
