@@ -17,6 +17,7 @@ NAMES = [
     "03_does_it_pay",
     "04_which_verifier_is_best",
     "05_a_tree_step_by_step",
+    "06_speculative_decoding_on_a_real_model",
 ]
 NEEDED = ["ipykernel", "matplotlib", "nbclient", "nbformat"]
 MISSING = [name for name in NEEDED if not importlib.util.find_spec(name)]

@@ -115,13 +115,21 @@ def test_the_branch_of_a_tree_moves_to_where_its_tokens_stand():
     assert arrows(ax) == [(3, 2), (6, 3), (7, 4)]
 
 
+def test_nothing_is_kept_behind_a_token_that_was_not_drafted():
+    ax = plot_cache((3,), Draft((0, 1), (ROW,) * 2), (2, 0, 1), labels=LABELS)
+    assert strip(ax, 0) == ("dab..", "crr..")
+    assert strip(ax, 1) == ("dab..", "c....")
+    assert strip(ax, 2) == ("dcab.", "cnnn.")
+    assert lengths(ax) == [1, 1, 4]
+
+
 def test_a_row_that_stands_right_is_not_moved():
     ax = plot_cache((3,), TREE, (0, 1), labels=LABELS)
     assert arrows(ax) == []
     assert strip(ax, 2) == ("dabcdca.", "ckn.....")
 
 
-@pytest.mark.parametrize("emitted", [(0, 3), (1, 2, 0, 3), (1, 3, 1), (2, 0), (1, 2, 1)])
+@pytest.mark.parametrize("emitted", [(0, 3), (1, 2, 0, 3), (1, 3, 1), (2, 0), (1, 2, 1), (3, 1)])
 def test_the_cache_does_what_is_drawn(emitted):
     config = LlamaConfig(
         vocab_size=4,
