@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -400,12 +399,12 @@ class TestSubwords:
         shown = run("generate", *options, "--seed", "3").stdout
         assert "Müßig €5" in shown
 
-    def test_a_prompt_that_ends_inside_a_character(self, run, folder):
-        """What is incomplete at the end of the run is shown as the decoder shows it."""
-        shown = run(
-            "generate", "ab", "--target", folder, "--tokens", "1", "--seed", "0", "--top-k", "1"
-        ).stdout
-        assert "ab" in shown
+    def test_a_run_that_ends_inside_a_character(self, run, data, folder):
+        """Its beginning is shown as the decoder writes it; at temperature 0 a shorter run is a beginning."""
+        options = "ab", "--target", folder, "--temperature", "0"
+        pieces = [piece for one in data(*options, "--tokens", "40")["rounds"] for piece in one["tokens"]]
+        shown = run("generate", *options, "--tokens", str(1 + pieces.index(""))).stdout
+        assert any(f"{before}\ufffd{after}\n" in shown for before, after in ("[]", "{}"))
 
 
 class TestPieces:
@@ -488,8 +487,16 @@ class TestTiming:
         self.of(80, context=(0, 1, 2, 0, 1), asked=asked)
         assert asked[0] == (0, 1, 2, 0)
         assert asked[1] == (0, 1, 2, 0, 1)
-        steps = [len(after) - len(before) for before, after in pairwise(asked)]
-        assert min(steps) < -1
+
+    def test_so_it_is_at_every_turn(self, monkeypatch):
+        """Both texts are as long, but for the last round's tokens."""
+        led = []
+        monkeypatch.setattr("speculative.cli.timing.reread", lambda _, context: led.append(context))
+        self.of(80, context=(0, 1, 2))
+        lengths = [len(context) for context in led]
+        assert len(lengths) == 16
+        assert lengths[::2] == lengths[1::2]
+        assert led[2] != led[3]
 
     @pytest.mark.parametrize(
         ("stretches", "said"),
