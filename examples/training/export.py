@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from heads import Eagle, Medusa
+from heads import EAGLE_INNER, MEDUSA_HEADS, Eagle, Medusa
 from llama import Llama, Size
 from safetensors.numpy import save_file
 from text import ALPHABET
@@ -28,10 +28,11 @@ def everything(
     for ending, model in models.items():
         write(folder / (NAME + ending), llama_config(model.size), tensors_of(model))
         write_tokenizer(folder / (NAME + ending), ALPHABET)
+    sizes = {"medusa": {"num_heads": MEDUSA_HEADS}, "eagle": {"intermediate_size": EAGLE_INNER}}
     for name, head in heads.items():
-        write(folder / f"{NAME}-{name}", {"model_type": name, "target": NAME}, tensors_of(head))
+        write(folder / f"{NAME}-{name}", {"model_type": name, "target": NAME, **sizes[name]}, tensors_of(head))
     for name, tensors in ngrams.items():
-        write(folder / f"{NAME}-{name}", {"model_type": "ngram", "vocab_size": len(ALPHABET)}, tensors)
+        write(folder / f"{NAME}-{name}", {"model_type": "ngram", "vocabulary": list(ALPHABET)}, tensors)
     total = sum(path.stat().st_size for path in folder.rglob("*"))
     print(f"{total:,} bytes of checkpoints in {folder}")
     if total > LIMIT:

@@ -1,6 +1,6 @@
 """Models to run on: a Llama in numpy with its cache, heads on it, n-grams; bundled weights and text."""
 
-from speculative.model.bundle import load, load_eagle, load_medusa
+from speculative.model.bundle import load, load_eagle, load_medusa, load_ngram
 from speculative.model.cache import CachedLlama
 from speculative.model.checkpoint import read_checkpoint, weight_shapes, write_checkpoint
 from speculative.model.config import LlamaConfig
@@ -28,6 +28,7 @@ __all__ = [
     "load",
     "load_eagle",
     "load_medusa",
+    "load_ngram",
     "read_checkpoint",
     "read_tokenizer",
     "transformers_oracle",

@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from speculative.model.cache import CachedLlama
 from speculative.model.checkpoint import read_checkpoint, weight_shapes
 from speculative.model.config import read_json
+from speculative.model.distilled import read_distilled
 from speculative.model.eagle import EagleHead
 from speculative.model.heads import MedusaHeads
 from speculative.model.llama import Llama
-from speculative.model.tensors import read_tensors
+from speculative.model.tensors import FILE, read_tensors
 from speculative.model.tokenizer import read_tokenizer
+from speculative.oracle import Oracle
 
-__all__ = ["load", "load_eagle", "load_medusa"]
+__all__ = ["load", "load_eagle", "load_medusa", "load_ngram"]
+
+CONFIG = "config.json"
 
 
 def load(
@@ -76,7 +81,7 @@ def load_medusa(target: CachedLlama, model: str | Path = "shakespeare-medusa") -
     """
     folder, width, vocab_size = folder_of(model), target.llama.config.hidden_size, target.oracle.vocab_size
     shapes: dict[str, tuple[int, ...]] = {}
-    for i in range(_field(folder, "medusa", "num_heads")):
+    for i in range(_count(folder, "medusa", "num_heads")):
         shapes |= {
             f"heads.{i}.linear.weight": (width, width),
             f"heads.{i}.lm_head.weight": (vocab_size, width),
@@ -106,7 +111,7 @@ def load_eagle(target: CachedLlama, model: str | Path = "shakespeare-eagle") -> 
         One line, for a folder that cannot be read and for a head of another width.
     """
     folder, config = folder_of(model), target.llama.config
-    inner = _field(folder, "eagle", "intermediate_size")
+    inner = _count(folder, "eagle", "intermediate_size")
     layer = weight_shapes(replace(config, intermediate_size=inner, num_hidden_layers=1))
     before = "model.layers."
     shapes = {
@@ -121,14 +126,46 @@ def load_eagle(target: CachedLlama, model: str | Path = "shakespeare-eagle") -> 
     return EagleHead(target, read_tensors(folder, shapes))
 
 
-def _field(folder: Path, kind: str, field: str) -> int:
-    """Return a count from the config.json of heads."""
-    fields, where = read_json(folder / "config.json"), folder / "config.json"
+def load_ngram(model: str | Path = "shakespeare-ngram") -> Oracle:
+    """Load an n-gram distilled from a target.
+
+    Parameters
+    ----------
+    model : str or Path
+        "shakespeare-ngram", or a folder with model.safetensors and a config.json that has the model_type
+        "ngram" and the vocabulary, a list of strings.
+
+    Returns
+    -------
+    Oracle
+        Its rows are float64 and have no zeros; they are made when first asked for.
+
+    Raises
+    ------
+    ValueError
+        One line, for a folder that cannot be read.
+    """
+    folder = folder_of(model)
+    vocabulary = _fields(folder, "ngram").get("vocabulary")
+    if not isinstance(vocabulary, list) or not all(isinstance(each, str) for each in vocabulary):
+        raise ValueError(f"{folder / CONFIG}: vocabulary is no list of strings: give one string a token")
+    row = read_distilled(folder / FILE, len(vocabulary))
+    return Oracle(row, len(vocabulary), vocabulary=tuple(vocabulary))
+
+
+def _fields(folder: Path, kind: str) -> dict[str, Any]:
+    """Return the config.json of what is no Llama."""
+    fields = read_json(folder / CONFIG)
     found = fields.get("model_type") if isinstance(fields, dict) else None
     if found != kind:
-        raise ValueError(f"{where}: model_type is {found!r}: only {kind!r} is supported here")
-    if not isinstance(value := fields.get(field), int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{where}: {field} is {value!r}: only integers from 1 on are supported")
+        raise ValueError(f"{folder / CONFIG}: model_type is {found!r}: only {kind!r} is supported here")
+    return dict(fields)
+
+
+def _count(folder: Path, kind: str, field: str) -> int:
+    value = _fields(folder, kind).get(field)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{folder / CONFIG}: {field} is {value!r}: only integers from 1 on are supported")
     return value
 
 

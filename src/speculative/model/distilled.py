@@ -1,0 +1,127 @@
+"""An n-gram distilled from a model: for each context the mean of the model's rows after it, in few bytes.
+
+What comes after a context in a text is one draw; the model's row there is the whole law. So the mean of its
+rows is the same estimate as counts give, with far less noise, and of all n-grams it is the one with the least
+KL(model || n-gram). `examples/training/ngram.py` makes the file.
+
+The file holds the contexts as a tree that grows into the past from the empty one, level by level: `children`
+is how many contexts one token longer each has, `tokens` that token, their first, in ascending order. A row is
+written as its difference from the row of the context without its first token: of `entries` tokens, which are
+`entry_tokens`, the probability is (`entry_roots` / 255) squared; the others share what is left as they do
+there. Before the empty context all tokens are alike. All are bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from speculative.distribution import Context, Row
+
+__all__ = ["DistilledNgram", "read_distilled"]
+
+KEPT = 20_000  # rows that are kept, made when they are first asked for
+LEAST = 1e-4  # what the tokens that are not written share, if the others leave less
+
+Bytes = NDArray[np.uint8]
+TENSORS = ("children", "tokens", "entries", "entry_tokens", "entry_roots")
+
+
+@dataclass(frozen=True, eq=False)
+class DistilledNgram:
+    """A function from contexts to rows. Read by `read_distilled`."""
+
+    vocab_size: int
+    tokens: bytes  # [C]
+    first: NDArray[np.intp]  # [C + 1] where the children of each context begin
+    starts: NDArray[np.intp]  # [C + 1] where the entries of each context begin
+    parents: NDArray[np.intp]  # [C] the context without its first token
+    entry_tokens: Bytes  # [E]
+    entry_roots: Bytes  # [E]
+    rows: dict[int, Row] = field(default_factory=dict, repr=False)
+
+    def __call__(self, context: Context) -> Row:
+        """The law of the token after `context`, shape (V,), read-only."""
+        node = 0
+        for token in reversed(context):
+            begin, end = self.first[node : node + 2].tolist()
+            if (longer := self.tokens.find(token, begin, end)) < 0:
+                break
+            node = longer
+        return self._row(node)
+
+    def _row(self, node: int) -> Row:
+        row = self.rows.get(node)
+        if row is None:
+            if len(self.rows) >= KEPT:
+                self.rows.clear()
+            row = self.rows[node] = self._made(node)
+        return row
+
+    def _made(self, node: int) -> Row:
+        shorter = self._row(int(self.parents[node])) if node else np.ones(self.vocab_size)
+        entries = slice(*self.starts[node : node + 2].tolist())
+        probs = (self.entry_roots[entries] / 255) ** 2
+        row: Row = shorter.copy()
+        row[self.entry_tokens[entries]] = 0
+        row *= max(1 - probs.sum(), LEAST) / (row.sum() or 1)  # 0 where all tokens are written
+        row[self.entry_tokens[entries]] = probs
+        row /= row.sum()
+        row.flags.writeable = False
+        return row
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs; rows that are kept it makes itself."""
+        return {**self.__dict__, "rows": {}}
+
+
+def read_distilled(path: Path, vocab_size: int) -> DistilledNgram:
+    """Read a file of a distilled n-gram.
+
+    Parameters
+    ----------
+    path : Path
+        A safetensors file with the five tensors of bytes.
+    vocab_size : int
+        Number of tokens V, 256 at most.
+
+    Returns
+    -------
+    DistilledNgram
+
+    Raises
+    ------
+    ValueError
+        One line, for a file that is missing or damaged, and for tensors that make no tree of contexts or have
+        a token outside the vocabulary.
+    """
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} cannot be read ({error}): give the file of a distilled n-gram") from None
+    for name in TENSORS:
+        if name not in tensors or tensors[name].dtype != np.uint8 or tensors[name].ndim != 1:
+            raise ValueError(f"{path} has no bytes named {name}: give the file of a distilled n-gram")
+    children, tokens, entries, entry_tokens, entry_roots = (tensors[name] for name in TENSORS)
+    first = np.concatenate([[1], 1 + np.cumsum(children, dtype=np.intp)])
+    starts = np.concatenate([[0], np.cumsum(entries, dtype=np.intp)])
+    contexts = len(tokens)
+    if not contexts or len(children) != contexts or len(entries) != contexts or first[-1] != contexts:
+        raise ValueError(f"{path}: children, tokens and entries make no tree of {contexts} contexts")
+    if len(entry_tokens) != starts[-1] or len(entry_roots) != starts[-1] or not entry_roots.all():
+        raise ValueError(f"{path}: entry_tokens and entry_roots are not {starts[-1]} positive entries each")
+    for name in ("tokens", "entry_tokens"):
+        if (largest := tensors[name].max(initial=0)) >= vocab_size:
+            raise ValueError(f"{path}: {name} has the token {largest}, but the vocabulary has {vocab_size}")
+    parents = np.repeat(np.arange(contexts), children)
+    if (parents > np.arange(contexts - 1)).any():
+        raise ValueError(f"{path}: children come before their contexts")
+    return DistilledNgram(
+        vocab_size, tokens.tobytes(), first, starts, np.append(0, parents), entry_tokens, entry_roots
+    )
