@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from speculative.model import load_ngram
 from speculative.model import distilled as module
+from speculative.model import load_ngram
 from speculative.model.distilled import read_distilled
 
 V = 3
@@ -83,7 +83,7 @@ def test_an_ngram_is_loaded_as_an_oracle(tmp_path):
     np.testing.assert_allclose(oracle((1, 0)), AFTER_10, atol=1e-15)
     assert oracle.vocabulary == ("a", "b", "c")
     for wrong in ("7", '["a", 1, "c"]'):
-        (tmp_path / "config.json").write_text('{"model_type": "ngram", "vocabulary": %s}' % wrong)
+        (tmp_path / "config.json").write_text(f'{{"model_type": "ngram", "vocabulary": {wrong}}}')
         with pytest.raises(ValueError, match="vocabulary is no list of strings: give one string a token"):
             load_ngram(tmp_path)
 
