@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from plain_llama import config_of, weights_of
@@ -22,10 +23,10 @@ from speculative.cli.trained import TRAINED, Kind, Loop, load_drafter, of_itself
 from speculative.decode import Round, autoregress, stream
 from speculative.model import (
     bundled_text,
-    fit_ngram,
     load,
     load_eagle,
     load_medusa,
+    load_ngram,
     weight_shapes,
     write_checkpoint,
     write_tokenizer,
@@ -243,18 +244,33 @@ def test_a_drafter_of_the_users_own(data, checkpoint, write):
     assert max(one["drafted"] for one in found["rounds"]) == 1
 
 
+def ngram(folder, vocabulary):
+    """One row for all contexts, the later the token the more probable."""
+    folder.mkdir()
+    config = {"model_type": "ngram", "vocabulary": vocabulary}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    tokens = np.arange(len(vocabulary))
+    entries = {"entries": [len(tokens)], "entry_tokens": tokens, "entry_roots": tokens + 1}
+    tensors = {"children": [0], "tokens": [0], **entries}
+    save_file(
+        {name: np.array(each, dtype=np.uint8) for name, each in tensors.items()}, folder / "model.safetensors"
+    )
+    return folder
+
+
 @pytest.mark.usefixtures("bundle")
 class TestBundled:
     """The names, on stand-ins with the same vocabulary."""
 
     @pytest.fixture(autouse=True)
-    def _ship(self, checkpoint, heads):
+    def _ship(self, checkpoint, heads, tmp_path):
         vocabulary = sorted({*bundled_text(), "Z", "z"})
         checkpoint("shakespeare", vocabulary)
         for seed, name in enumerate(("draft", "draft-kl", "draft-tv"), 1):
             checkpoint(f"shakespeare-{name}", vocabulary, seed=seed, num_hidden_layers=1)
         for kind in ("medusa", "eagle"):
             heads(kind, f"shakespeare-{kind}", vocab_size=len(vocabulary))
+        ngram(tmp_path / "shakespeare-ngram", vocabulary)
 
     def test_the_default(self, data):
         found = data("--tokens", "12")
@@ -266,20 +282,18 @@ class TestBundled:
         assert len(timing["speedup_by_stretch"]) == STRETCHES
         assert timing["speedup"] == timing["seconds_per_token_alone"] / timing["seconds_per_token"]
 
-    @pytest.mark.parametrize("name", ["draft", "draft-kl", "draft-tv", "medusa", "eagle"])
+    @pytest.mark.parametrize("name", ["ngram", "draft", "draft-kl", "draft-tv", "medusa", "eagle"])
     def test_every_name_has_its_own_drafter(self, data, tmp_path, name):
         named = data("--drafter", name, "--tokens", "12")
         by_folder = data("--drafter", str(tmp_path / f"shakespeare-{name}"), "--tokens", "12")
         assert named["rounds"] == by_folder["rounds"]
         assert named["drafts"] == f"3 drafts a round by {name}"
 
-    def test_the_ngram_is_the_one_of_the_bundled_text(self):
-        target = load("shakespeare")
-        tokens = target.tokenizer.encode(bundled_text())
-        fitted = fit_ngram(tokens, order=5, vocab_size=len(target.tokenizer.vocabulary))
+    def test_the_ngram_is_the_distilled_one(self):
+        target, ngram = load("shakespeare"), load_ngram()
         loop = load_drafter("ngram", target)(target.oracle, temperature(1), draft.model)
         context = target.tokenizer.encode("MACB")
-        assert sample(loop.drafter, context, 1, rng=0).probs[0] == pytest.approx(fitted(context))
+        assert sample(loop.drafter, context, 1, rng=0).probs[0] == pytest.approx(ngram(context))
 
 
 class TestRefused:
@@ -327,8 +341,10 @@ class TestRefused:
 
     def test_the_bundled_ngram_has_other_tokens(self, refused, target):
         line = refused("--target", target, "--drafter", "ngram")
-        assert line.startswith("--drafter ngram: the bundled n-gram is one of characters, which the target's")
-        assert "write suffix, lookup, or the path of a draft model" in line
+        assert line == (
+            "--drafter ngram: the target has 9 tokens and the draft 65: give a draft with the target's "
+            "vocabulary\n"
+        )
 
     @pytest.mark.parametrize("kind", ["medusa", "eagle"])
     def test_heads_of_another_width(self, refused, target, heads, kind):

@@ -19,7 +19,6 @@ from speculative.warp import Warp
 
 LONGEST_MATCH = 8  # tokens that prompt lookup compares
 WINDOW, NGRAM, GUESSES = 3, 3, 3  # of lookahead: at most 11 nodes, and paths of 3 tokens
-ORDER = 5
 
 
 class Loop(NamedTuple):
@@ -114,18 +113,10 @@ def _llama(name: str | Path, target: CachedLlama) -> Source:
     return partial(of_model, drafting)
 
 
-def _ngram(target: CachedLlama) -> Source:
-    """Draft from the n-gram of the bundled text."""
-    text, vocabulary = model.bundled_text(), target.oracle.vocabulary or ()
-    if not set(text) <= set(vocabulary):
-        raise ValueError(
-            "the bundled n-gram is one of characters, which the target's tokens are not: write suffix, "
-            "lookup, or the path of a draft model with the target's vocabulary"
-        )
-    token_of = {spelled: token for token, spelled in enumerate(vocabulary)}
-    tokens = [token_of[character] for character in text]
-    fitted = model.fit_ngram(tokens, order=ORDER, vocab_size=len(vocabulary), vocabulary=vocabulary)
-    return partial(of_model, fitted)
+def _ngram(name: str | Path, target: CachedLlama) -> Source:
+    distilled = model.load_ngram(name)
+    check_vocabulary(target.oracle, distilled)
+    return partial(of_model, distilled)
 
 
 def _medusa(name: str | Path, target: CachedLlama) -> Source:
@@ -147,7 +138,7 @@ WITHOUT_MODEL: dict[str, tuple[MadeOf, Source]] = {
 }
 """What drafts for any target."""
 TRAINED = {
-    "ngram": Kind("model", _ngram),
+    "ngram": Kind("model", partial(_ngram, "shakespeare-ngram")),
     "draft": Kind("model", partial(_llama, "shakespeare-draft")),
     "draft-kl": Kind("model", partial(_llama, "shakespeare-draft-kl")),
     "draft-tv": Kind("model", partial(_llama, "shakespeare-draft-tv")),
@@ -158,7 +149,12 @@ TRAINED = {
     },
 }
 """Every drafter for a loaded target, by name."""
-HEADS: dict[str, Callable[[Path, CachedLlama], Source]] = {"medusa": _medusa, "eagle": _eagle}
+OF_TYPE: dict[str, tuple[MadeOf, Callable[[Path, CachedLlama], Source]]] = {
+    "ngram": ("model", _ngram),
+    "medusa": ("heads", _medusa),
+    "eagle": ("heads", _eagle),
+}
+"""What the folders are read by whose model_type is no Llama's."""
 
 
 def kind_named(name: str) -> Kind:
@@ -172,8 +168,8 @@ def kind_named(name: str) -> Kind:
     if name in TRAINED:
         return TRAINED[name]
     if (folder := Path(name)).is_dir():
-        found = HEADS.get(model_type(folder))
-        return Kind("heads", partial(found, folder)) if found else Kind("model", partial(_llama, folder))
+        made_of, load = OF_TYPE.get(model_type(folder), ("model", _llama))
+        return Kind(made_of, partial(load, folder))
     if ":" in name:
         return Kind("own code", partial(_own, name))
     raise ValueError(
