@@ -121,6 +121,22 @@ def test_drafters_by_default(run, models, data, monkeypatch):
     assert asked == [(name, [3, 5]) for name in ("ngram", "draft-kl", "medusa", "eagle")]
 
 
+def test_costs_are_taken_on_other_pieces_of_the_text_than_the_prompts(data, models, monkeypatch):
+    given = []
+
+    def measured(target, contender, prompts, texts, **options):
+        given.append((prompts, texts, options))
+        return line(2.0).measured
+
+    monkeypatch.setattr("speculative.cli.bench.measure", measured)
+    data("--drafter", "lookup", "--seed", "5", "--draft-tokens", "2")
+    ((prompts, texts, options),) = given
+    assert [len(each) for each in prompts] == [64] * 2
+    assert [len(each) for each in texts] == [72] * 4
+    assert prompts != [each[:64] for each in texts[:2]]
+    assert options == {"max_new_tokens": 8, "repeats": 1, "seed": 5}
+
+
 def test_the_picture(run, models):
     file = str(models.folder / "bench.png")
     result = run("bench", *models.given, "--drafter", "suffix", "--draft-tokens", "2", "--plot", file)

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
 from speculative.oracle import Oracle
 
 UNLIMITED = 1 << 62
+Times: TypeAlias = dict[tuple[int, ...], list[float]]
 
 
 class Costs(NamedTuple):
@@ -74,35 +75,66 @@ def costs(
     ValueError
         As of `race`; for texts that are no longer than their prompt.
     """
+    check_texts(target, texts, start)
+    found = Survey()
+    for _ in range(count("repeats", repeats)):
+        found.add(target, contender, texts, start=start, seed=seed, clock=clock)
+    return found.costs()
+
+
+def check_texts(target: Oracle, texts: Sequence[Context], start: int) -> None:
+    """Raise for texts that nothing can be timed along."""
     shortest = min(map(len, texts), default=0)
     if shortest <= start:
         raise ValueError(f"texts of {shortest} tokens with start={start}: give texts that are longer")
     check_prompts(target, [text[:start] for text in texts], max(map(len, texts)) - start)
-    drafting, scoring, plain = defaultdict(list), defaultdict(list), defaultdict(list)
-    loops = []
-    for _ in range(count("repeats", repeats)):
+
+
+class Survey:
+    """Times of all parts, by the place they were taken at."""
+
+    def __init__(self) -> None:
+        self._plain: Times = defaultdict(list)
+        self._drafting: Times = defaultdict(list)
+        self._scoring: Times = defaultdict(list)
+        self._loops: list[tuple[float, float]] = []
+
+    def add(
+        self,
+        target: Oracle,
+        contender: Contender,
+        texts: Sequence[Context],
+        *,
+        start: int,
+        seed: int,
+        clock: Clock,
+    ) -> None:
+        """Go along all texts once."""
         visits: list[Visit] = []
         rows: list[Row] = []
         for number, text in enumerate(texts):
             for at, seconds, row in _singles(target, contender, text, start, clock):
-                plain[number, at].append(seconds)
+                self._plain[number, at].append(seconds)
                 rows.append(row)
             for one in _walk(contender, text, start, seed, clock):
-                drafting[number, one.at].append(one.drafting)
-                scoring[1 + len(one.draft), number, one.at].append(one.scoring)
+                self._drafting[number, one.at].append(one.drafting)
+                self._scoring[number, one.at, 1 + len(one.draft)].append(one.scoring)
                 visits.append(one)
         begin = texts[0][:start]
-        loops.append((_plain_loop(rows, begin, clock), _loop(contender, visits, begin, clock)))
-    plain_loop, loop = np.median(loops, axis=0).tolist()
-    by_size = defaultdict(list)
-    for (size, *_), repeated in scoring.items():
-        by_size[size].append(np.median(repeated))
-    return Costs(
-        plain=_mean_of_medians(plain) + plain_loop,
-        passes={size: float(np.mean(medians)) for size, medians in sorted(by_size.items())},
-        drafting=_mean_of_medians(drafting),
-        loop=loop,
-    )
+        self._loops.append((_plain_loop(rows, begin, clock), _loop(contender, visits, begin, clock)))
+
+    def costs(self) -> Costs:
+        """The medians over times, and their means over places."""
+        plain_loop, loop = np.median(self._loops, axis=0).tolist()
+        by_size: dict[int, Times] = defaultdict(dict)
+        for (*place, size), repeated in self._scoring.items():
+            by_size[size][tuple(place)] = repeated
+        return Costs(
+            plain=_mean_of_medians(self._plain) + plain_loop,
+            passes={size: _mean_of_medians(times) for size, times in sorted(by_size.items())},
+            drafting=_mean_of_medians(self._drafting),
+            loop=loop,
+        )
 
 
 class Visit(NamedTuple):
@@ -181,5 +213,5 @@ def _plain_loop(rows: list[Row], context: Context, clock: Clock) -> float:
     return (clock() - start) / len(rows)
 
 
-def _mean_of_medians(seconds: Mapping[Any, list[float]]) -> float:
+def _mean_of_medians(seconds: Times) -> float:
     return float(np.mean([np.median(each) for each in seconds.values()]))

@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from speculative.bench.contender import Clock, Contender
-from speculative.bench.costs import Costs, costs
-from speculative.bench.race import Race, race
+from speculative._numbers import count
+from speculative.bench.contender import Clock, Contender, check_prompts
+from speculative.bench.costs import Costs, Survey, check_texts
+from speculative.bench.race import Race, heat, result_of
 from speculative.cost import speedup_from_tokens
 from speculative.distribution import Context
 from speculative.oracle import Oracle
@@ -61,7 +62,7 @@ def measure(
     seed: int = 0,
     clock: Clock = time.perf_counter,
 ) -> Measured:
-    """Race a contender, and time its parts.
+    """Race a contender, and time its parts, in turns: what slows the machine for a while slows both.
 
     Parameters
     ----------
@@ -75,7 +76,12 @@ def measure(
     -------
     Measured
     """
-    options: Any = {"repeats": repeats, "seed": seed, "clock": clock}
-    parts = costs(target, contender, texts, start=len(prompts[0]), **options)
-    raced = race(target, contender, prompts, max_new_tokens=max_new_tokens, **options)
-    return Measured(raced, parts, contender.num_draft_tokens)
+    check_prompts(target, prompts, max_new_tokens)
+    start = len(prompts[0])
+    check_texts(target, texts, start)
+    heats, parts = [], Survey()
+    for turn in range(count("repeats", repeats)):
+        parts.add(target, contender, texts, start=start, seed=seed, clock=clock)
+        options: Any = {"turn": turn, "max_new_tokens": max_new_tokens, "seed": seed, "clock": clock}
+        heats.append(heat(target, contender, prompts, **options))
+    return Measured(result_of(heats, max_new_tokens), parts.costs(), contender.num_draft_tokens)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from speculative._numbers import count
 from speculative.bench.contender import Clock, Contender, begun, check_prompts
@@ -83,33 +84,63 @@ def race(
         For no prompts, one that is too short, and more tokens than the target has room for.
     """
     check_prompts(target, prompts, max_new_tokens)
-    seconds = np.empty((2, len(prompts), count("repeats", repeats)))  # plain, speculative
-    rounds: list[Round] = []
-    for repeat in range(repeats):
-        for place, prompt in enumerate(prompts):
-            for way in (0, 1) if (repeat + place) % 2 else (1, 0):
-                parts = begun(contender, prompt)
-                rng = np.random.default_rng((seed, place))
-                start = clock()
-                if way:
-                    done = sample(
-                        generate,
-                        *parts,
-                        prompt,
-                        max_new_tokens=max_new_tokens,
-                        num_draft_tokens=contender.num_draft_tokens,
-                        verify=contender.verify,
-                        rng=rng,
-                    )
-                    rounds += done.rounds
-                else:
-                    sample(autoregress, target, prompt, max_new_tokens=max_new_tokens, rng=rng)
-                seconds[way, place, repeat] = clock() - start
-    by_prompt = np.median(seconds, axis=-1) / max_new_tokens  # [2, prompts]
+    options: Any = {"max_new_tokens": max_new_tokens, "seed": seed, "clock": clock}
+    heats = [
+        heat(target, contender, prompts, turn=turn, **options) for turn in range(count("repeats", repeats))
+    ]
+    return result_of(heats, max_new_tokens)
+
+
+class Heat(NamedTuple):
+    """Prompts, each decoded once both ways."""
+
+    seconds: NDArray[np.float64]  # [2, prompts], plainly and speculatively
+    rounds: list[Round]
+
+
+def heat(
+    target: Oracle,
+    contender: Contender,
+    prompts: Sequence[Context],
+    *,
+    turn: int,
+    max_new_tokens: int,
+    seed: int,
+    clock: Clock,
+) -> Heat:
+    """Decode each prompt once both ways; which is first changes from prompt to prompt, and with the turn."""
+    found = Heat(np.empty((2, len(prompts))), [])
+    for place, prompt in enumerate(prompts):
+        for way in (0, 1) if (turn + place) % 2 else (1, 0):
+            parts = begun(contender, prompt)
+            rng = np.random.default_rng((seed, place))
+            start = clock()
+            if way:
+                done = sample(
+                    generate,
+                    *parts,
+                    prompt,
+                    max_new_tokens=max_new_tokens,
+                    num_draft_tokens=contender.num_draft_tokens,
+                    verify=contender.verify,
+                    rng=rng,
+                )
+                found.rounds.extend(done.rounds)
+            else:
+                sample(autoregress, target, prompt, max_new_tokens=max_new_tokens, rng=rng)
+            found.seconds[way, place] = clock() - start
+    return found
+
+
+def result_of(heats: Sequence[Heat], max_new_tokens: int) -> Race:
+    """Put heats together: medians over them, then the spread over prompts."""
+    seconds = np.array([each.seconds for each in heats])  # [heats, 2, prompts]
+    plain, fast = np.median(seconds, axis=0) / max_new_tokens
+    rounds = [one for each in heats for one in each.rounds]
     return Race(
-        _spread(np.median(seconds[0] / seconds[1], axis=-1)),
-        _spread(by_prompt[1]),
-        _spread(by_prompt[0]),
+        _spread(np.median(seconds[:, 0] / seconds[:, 1], axis=0)),
+        _spread(fast),
+        _spread(plain),
         statistics(rounds),
         tuple(one.drafted for one in rounds),
     )
