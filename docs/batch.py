@@ -4,6 +4,7 @@ import argparse
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median, quantiles
 from textwrap import fill
@@ -17,7 +18,7 @@ from speculative.chance import Sampler
 from speculative.cost import tokens_per_round
 from speculative.decode import Round
 from speculative.draft import Drafter, model
-from speculative.model import CachedLlama, bundled_text, fit_ngram, load
+from speculative.model import CachedLlama, Llama, LlamaConfig, bundled_text, fit_ngram, load, weight_shapes
 from speculative.model.batch import BatchedLlama
 from speculative.model.blocks import block_width, blocked, product
 from speculative.plot import plot_roofline
@@ -35,18 +36,21 @@ MIDDLE = PROMPT + NEW_TOKENS // 2
 
 
 class Bench(NamedTuple):
-    """What is measured: a target, a drafter, and texts to continue."""
+    """What is measured: a target, the same with next to no weights, a drafter, and texts to continue."""
 
     target: CachedLlama
+    empty: Llama
     drafter: Drafter
     texts: Sequence[tuple[int, ...]]
 
 
 class Measured(NamedTuple):
-    """Seconds of each repetition, by drafted tokens per round, 0 for plain decoding; and the rounds."""
+    """By drafted tokens per round, 0 for plain decoding: seconds of each repetition, and all rounds."""
 
     decodes: dict[int, list[float]]
     passes: dict[int, list[float]]
+    calls: dict[int, list[float]]
+    """Passes of a model with next to no weights: the time of the calls alone."""
     rounds: dict[int, list[Round]]
 
 
@@ -64,9 +68,21 @@ class Prediction(NamedTuple):
         parts = self.acceptance, length, self.cost, self.size, self.hardware
         return float(speedup_at_batch(*parts, batch=batch, context=MIDDLE))
 
+    def floor(self, batch: int, length: int) -> float:
+        """The time of a pass at the peaks of the machine."""
+        positions = length + 1
+        return float(pass_time(self.size, self.hardware, batch=batch, positions=positions, context=MIDDLE))
+
+    def with_calls(self, batch: int, length: int, measured: Measured) -> float:
+        """The speedup if passes take what the peaks allow and the time of the calls besides."""
+        plain, verification = (self.floor(batch, k) + median(measured.calls[k]) for k in (0, length))
+        return self._speedup(batch, length, plain, verification)
+
     def of_passes(self, batch: int, length: int, measured: Measured) -> float:
-        """The speedup by the times of single passes and drafts."""
-        plain, verification = (median(measured.passes[k]) for k in (0, length))
+        """The speedup by the times of passes as measured."""
+        return self._speedup(batch, length, *(median(measured.passes[k]) for k in (0, length)))
+
+    def _speedup(self, batch: int, length: int, plain: float, verification: float) -> float:
         drafting = length * batch * self.draft_seconds
         return float(tokens_per_round(self.acceptance, length)) * plain / (drafting + verification)
 
@@ -77,7 +93,20 @@ def bench(target: str, text: str) -> Bench:
     tokens, plays = llama.tokenizer.encode(text), llama.tokenizer.encode(bundled_text())
     ngram = fit_ngram(tokens, order=5, vocab_size=llama.oracle.vocab_size, vocabulary=llama.oracle.vocabulary)
     step = len(plays) // max(BATCHES)
-    return Bench(llama, model(ngram), [plays[i * step :][:MIDDLE] for i in range(max(BATCHES))])
+    return Bench(
+        llama,
+        emptied(llama.llama.config),
+        model(ngram),
+        [plays[i * step :][:MIDDLE] for i in range(max(BATCHES))],
+    )
+
+
+def emptied(config: LlamaConfig) -> Llama:
+    """A model that makes the same calls as one of that configuration, on rows of eight numbers."""
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "head_dim": 2}
+    small = replace(config, **sizes)
+    rng = np.random.default_rng(0)
+    return Llama.of(small, {name: rng.normal(size=shape) for name, shape in weight_shapes(small).items()})
 
 
 def timed(work: Callable[..., Any], *args: Any, **options: Any) -> tuple[float, Any]:
@@ -89,8 +118,9 @@ def timed(work: Callable[..., Any], *args: Any, **options: Any) -> tuple[float, 
 
 def measure(on: Bench, batch: int, repeats: int) -> Measured:
     """Decode a batch plainly and with drafts, in turn, and time single passes in between."""
-    lanes, prompts = BatchedLlama(on.target.llama, batch), [text[:PROMPT] for text in on.texts[:batch]]
-    found = Measured(*({length: [] for length in (0, *LENGTHS)} for _ in range(3)))
+    lanes, empty = BatchedLlama(on.target.llama, batch), BatchedLlama(on.empty, batch)
+    prompts = [text[:PROMPT] for text in on.texts[:batch]]
+    found = Measured(*({length: [] for length in (0, *LENGTHS)} for _ in Measured._fields))
     for repeat in range(repeats + 1):
         for length in (0, *LENGTHS):
             lanes.read({lane: (prompt, (), ()) for lane, prompt in enumerate(prompts)})
@@ -103,10 +133,11 @@ def measure(on: Bench, batch: int, repeats: int) -> Measured:
                 max_new_tokens=NEW_TOKENS,
                 num_draft_tokens=length,
             )
-            one_pass = pass_seconds(lanes, on.texts[:batch], length)
+            passes = [pass_seconds(model, on.texts[:batch], length) for model in (lanes, empty)]
             if repeat:  # the first one warms up
                 found.decodes[length].append(took)
-                found.passes[length].append(one_pass)
+                found.passes[length].append(passes[0])
+                found.calls[length].append(passes[1])
                 found.rounds[length] += [one for text in made for one in text.rounds]
     return found
 
@@ -166,9 +197,10 @@ def speedups(measured: Measured, length: int) -> list[float]:
 def speedup_table(measured: dict[int, Measured], by: Prediction) -> str:
     """The table of speedups: measured, with quartiles, and predicted."""
     lines = [
-        "| batch | plain, tokens a second | " + " | ".join(f"k = {k} | passes | roofline" for k in LENGTHS)
+        "| batch | plain, tokens a second | "
+        + " | ".join(f"k = {k} | passes | with calls | roofline" for k in LENGTHS)
     ]
-    lines = [lines[0] + " |", "|--:|--:" + "|--:|--:|--:" * len(LENGTHS) + "|"]
+    lines = [lines[0] + " |", "|--:|--:" + "|--:|--:|--:|--:" * len(LENGTHS) + "|"]
     for batch, one in measured.items():
         cells = [f"{batch}", f"{batch * NEW_TOKENS / median(one.decodes[0]):,.0f}"]
         for length in LENGTHS:
@@ -176,6 +208,7 @@ def speedup_table(measured: dict[int, Measured], by: Prediction) -> str:
             cells += [
                 f"{middle:.2f} ({low:.2f} to {high:.2f})",
                 f"{by.of_passes(batch, length, one):.2f}",
+                f"{by.with_calls(batch, length, one):.2f}",
                 f"{by.roofline(batch, length):.2f}",
             ]
         lines.append("| " + " | ".join(cells) + " |")
@@ -183,15 +216,15 @@ def speedup_table(measured: dict[int, Measured], by: Prediction) -> str:
 
 
 def pass_table(measured: dict[int, Measured], by: Prediction) -> str:
-    """The table of passes: milliseconds of one, and of its floor."""
-    positions = [1 + length for length in (0, *LENGTHS)]
-    lines = ["| batch | " + " | ".join(f"{n} position{'s' * (n > 1)} | floor" for n in positions) + " |"]
-    lines.append("|--:" + "|--:|--:" * len(positions) + "|")
+    """The table of passes: milliseconds of one, of its calls, and of its floor."""
+    names = [f"{1 + k} position{'s' * (k > 0)}" for k in (0, *LENGTHS)]
+    lines = ["| batch | " + " | ".join(f"{name} | calls | floor" for name in names) + " |"]
+    lines.append("|--:" + "|--:|--:|--:" * len(names) + "|")
     for batch, one in measured.items():
         cells = [f"{batch}"]
-        for length in (0, *LENGTHS):
-            floor = pass_time(by.size, by.hardware, batch=batch, positions=length + 1, context=MIDDLE)
-            cells += [f"{1e3 * median(one.passes[length]):.2f}", f"{1e3 * float(floor):.2f}"]
+        for k in (0, *LENGTHS):
+            parts = median(one.passes[k]), median(one.calls[k]), by.floor(batch, k)
+            cells += [f"{1e3 * seconds:.2f}" for seconds in parts]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -218,6 +251,8 @@ def picture(measured: dict[int, Measured], by: Prediction) -> None:
         line.set_linestyle("--")
     top = max(np.max(line.get_ydata()) for line in axes.get_lines())
     for length, colour in zip(LENGTHS, COLOURS, strict=False):
+        calls = [by.with_calls(batch, length, one) for batch, one in measured.items()]
+        axes.plot(list(measured), calls, ":", color=colour)
         found = np.array([quantiles(speedups(one, length), n=4) for one in measured.values()])  # [batches, 3]
         axes.errorbar(
             list(measured),
@@ -229,10 +264,12 @@ def picture(measured: dict[int, Measured], by: Prediction) -> None:
             color=colour,
             label=f"{length} drafted, measured",
         )
-        top = max(top, found.max())
+        top = max(top, found.max(), *calls)
     axes.set_ylim(0, 1.05 * top)
     axes.legend(frameon=False)
-    axes.set_title(f"acceptance {by.acceptance:.2f}; dashed: the roofline", loc="left", fontsize=10)
+    axes.set_title(
+        f"acceptance {by.acceptance:.2f}; dashed: the roofline, dotted: with calls", loc="left", fontsize=10
+    )
     for note in axes.texts:  # "plain decoding": above its line, where no other is
         note.set(y=1, verticalalignment="bottom")
     axes.figure.savefig(PICTURE, dpi=120)
@@ -257,8 +294,11 @@ def main() -> None:
     options = parser.parse_args()
     np.empty(3_000_000)  # from now on the allocator keeps what is freed
     on = bench(options.target, options.text.read_text(encoding="ascii")[: options.characters])
-    hardware = peaks(weights_read(on.target), on.target.llama.config.hidden_size)
+    shape = weights_read(on.target), on.target.llama.config.hidden_size
+    before = peaks(*shape)
     measured = {batch: measure(on, batch, options.repeats * (3 if batch <= 8 else 1)) for batch in BATCHES}
+    after = peaks(*shape)
+    hardware = Hardware(max(before.bandwidth, after.bandwidth), max(before.flops, after.flops))
     by = prediction(on, measured, hardware)
     picture(measured, by)
     blocks = {

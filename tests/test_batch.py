@@ -536,16 +536,16 @@ def test_c22_speculation_pays_for_one_text_and_not_for_many():
     """As measured, with the roofline beside it; after plain decoding, three columns a draft length."""
     rows = page_rows("speedups")
     assert tuple(rows) == script.BATCHES
-    for measured, of_passes, roofline in [(1, 2, 3), (4, 5, 6)]:
+    for measured, of_passes, with_calls, roofline in [(1, 2, 3, 4), (5, 6, 7, 8)]:
         assert rows[1][measured] > 1.5
-        assert rows[64][measured] < 1.1
-        assert abs(rows[64][of_passes] / rows[64][measured] - 1) < 0.3
-        by_batch = [row[roofline] for row in rows.values()]
-        assert by_batch == sorted(by_batch, reverse=True)
-        assert by_batch[0] > 1.5
-        assert by_batch[-1] < 1
+        assert rows[64][measured] < 1.15
+        for predicted in (of_passes, with_calls, roofline):
+            by_batch = [row[predicted] for row in rows.values()]
+            assert by_batch[0] > max(1, by_batch[-1])
+        for batch in (1, 64):
+            assert abs(rows[batch][of_passes] / rows[batch][measured] - 1) < 0.3
     for cells in page_rows("passes").values():  # a floor is one
-        assert all(took > floor for took, floor in zip(cells[::2], cells[1::2], strict=True))
+        assert all(took > floor for took, floor in zip(cells[::3], cells[2::3], strict=True))
 
 
 def test_the_script_measures_predicts_and_draws(monkeypatch, tmp_path):
@@ -557,7 +557,7 @@ def test_the_script_measures_predicts_and_draws(monkeypatch, tmp_path):
     monkeypatch.setattr(script, "BATCHES", (1, 3))
     monkeypatch.setattr(script, "PICTURE", tmp_path / "picture.png")
     texts = [tuple(rng.integers(VOCAB_SIZE, size=7).tolist()) for _ in range(3)]
-    on = script.Bench(target, draft.model(single(**SMALL)), texts)
+    on = script.Bench(target, script.emptied(llama.config), draft.model(single(**SMALL)), texts)
     hardware = script.peaks(script.weights_read(target), 16)
     measured = {batch: script.measure(on, batch, 2) for batch in (1, 3)}
     assert all(len(one.decodes[length]) == 2 for one in measured.values() for length in (0, 2, 4))
@@ -573,4 +573,4 @@ def test_the_script_measures_predicts_and_draws(monkeypatch, tmp_path):
     page = script.with_block(page, "passes", script.pass_table(measured, by))
     page = script.with_block(page, "machine", script.machine(by))
     assert "old" not in page
-    assert re.search(r"^\| 3 \| [\d,]+ \| [\d.]+ \([\d.]+ to [\d.]+\) \|", page, re.MULTILINE)
+    assert re.search(r"^\| 3 \| [\d,]+ \| [\d.]+ \([\d.]+ to [\d.]+\) \| [\d.]+ \|", page, re.MULTILINE)
