@@ -137,7 +137,8 @@ def test_reading_the_prompt_is_left_out_of_both_ways_and_of_the_costs():
     assert found[0].costs.drafting == pytest.approx(found[1].costs.drafting)
 
 
-def test_either_way_is_first_as_often():
+@pytest.mark.parametrize("with_costs", [False, True])
+def test_either_way_is_first_as_often(with_costs):
     machine = Machine()
     asked = []
 
@@ -154,9 +155,13 @@ def test_either_way_is_first_as_often():
     faster = contender._replace(
         make=lambda: (Oracle(machine.row, V, rows), contender.make()[1]), num_draft_tokens=3
     )
-    race(
-        Oracle(row, V), faster, [COUNTING[:4]] * 3, max_new_tokens=4, repeats=4, clock=machine.clock
-    )  # of each pair: four plain tokens, and one fast round
+    prompts, options = [COUNTING[:4]] * 3, {"max_new_tokens": 4, "repeats": 4, "clock": machine.clock}
+    if with_costs:
+        measure(Oracle(row, V), faster, prompts, [COUNTING[:5]], **options)
+        del asked[0], asked[15], asked[30], asked[45]  # one plain token of the text before each turn
+    else:
+        race(Oracle(row, V), faster, prompts, **options)
+    # of each pair: four plain tokens, and one fast round
     assert len(asked) == 12 * 5
     assert asked[::5].count("plain") == asked[::5].count("fast") == 6
     assert {asked[0], asked[5]} == {asked[0], asked[15]} == {"plain", "fast"}  # by prompt, and by repeat
@@ -192,21 +197,22 @@ def test_a_repeat_in_which_the_machine_was_busy_counts_little(busy):
 
 
 def test_speedups_are_taken_pair_by_pair():
-    """Every prompt at another pace of the machine: the ratio of its two times is the same."""
+    """The machine is slow for three decodes of six: a plain one, and two others of which one is beside it."""
     machine = Machine()
-    pace = [1.0]
+    looks, begun_at, lost = count(), [0.0], [0.0]
 
     def clock():
-        return machine.now * pace[0]
+        decode, ended = divmod(next(looks), 2)
+        if ended and decode in {2, 3, 4}:
+            lost[0] += 9 * (machine.now - begun_at[0])
+        begun_at[0] = machine.now
+        return machine.now + lost[0]
 
-    found = []
-    for speed in (1.0, 7.0):
-        pace[0] = speed
-        found.append(
-            race(machine.target, machine.contender(), [COUNTING[:4]], max_new_tokens=12, clock=clock)
-        )
-    assert found[0].speedup.median == pytest.approx(found[1].speedup.median)
-    assert found[1].seconds.median == pytest.approx(7 * found[0].seconds.median)
+    found = race(machine.target, machine.contender(), [COUNTING[:4]], max_new_tokens=12, clock=clock)
+    a_round = ROW + 3 * MORE_ROWS + 3 * DRAFT + VERIFY
+    assert found.plain_seconds.median == ROW
+    assert found.seconds.median == pytest.approx(10 * a_round / 4)
+    assert found.speedup.median == pytest.approx(4 * ROW / a_round)
 
 
 def test_quartiles_are_over_prompts():
@@ -407,6 +413,12 @@ def test_excerpts_are_pieces_of_the_text_at_places_of_their_own():
         (lambda m: costs(m.target, m.contender(), [(1, 2)], start=2), "texts of 2 tokens with start=2: give"),
         (lambda m: costs(m.target, m.contender(), [], start=2), "texts of 0 tokens with start=2: give"),
         (lambda m: compare_greedy(m.target, m.contender(), []), "no prompts"),
+        (
+            lambda m: measure(m.target, m.contender(), [(1, 2), (1,)], [(1, 2, 3)]),
+            "a prompt of 1 tokens: give prompts",
+        ),
+        (lambda m: measure(m.target, m.contender(), [(1, 2)], []), "texts of 0 tokens with start=2: give"),
+        (lambda m: measure(m.target, m.contender(), [(1, 2)], [(1, 2, 3)], repeats=0), "repeats = 0 is too"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, message):
