@@ -1,5 +1,6 @@
 """Models to run on: a Llama in numpy with its cache, heads on it, n-grams; bundled weights and text."""
 
+from speculative.model.batch import BatchedLlama
 from speculative.model.bundle import load, load_eagle, load_medusa, load_ngram
 from speculative.model.cache import CachedLlama
 from speculative.model.checkpoint import read_checkpoint, weight_shapes, write_checkpoint
@@ -14,6 +15,7 @@ from speculative.model.with_llama_cpp import llama_cpp_oracle
 from speculative.model.with_transformers import transformers_oracle
 
 __all__ = [
+    "BatchedLlama",
     "CachedLlama",
     "Characters",
     "EagleHead",
