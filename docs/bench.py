@@ -27,7 +27,8 @@ from speculative.model import CachedLlama, cache
 from speculative.oracle import from_logits
 
 PAGE = Path(__file__).parent / "explanation" / "it-pays.md"
-TREES = "--tree best-first:3 --tree best-first:7"
+TREES = {1: "--tree sequoia:3 --tree sequoia:7", 0: "--tree best-first:3 --tree best-first:7"}
+"""By temperature: drawn ones, and the most probable ones. With the last token they make 4 and 8 rows."""
 OTHERS = "".join(f"--drafter {name} " for name in ("draft", "draft-tv", "lookup", "suffix", "lookahead"))
 LENGTHS = " ".join(f"--draft-tokens {k}" for k in range(1, 9))
 RUNS = {
@@ -35,13 +36,13 @@ RUNS = {
         f"--drafter ngram {LENGTHS}",
         "--drafter ngram --verifier block --draft-tokens 3",
         "--drafter draft-kl --draft-tokens 2 --draft-tokens 3 --draft-tokens 5",
-        f"--drafter medusa --drafter eagle --draft-tokens 2 --draft-tokens 3 {TREES}",
+        f"--drafter medusa --drafter eagle --draft-tokens 2 --draft-tokens 3 {TREES[1]}",
         f"{OTHERS} --draft-tokens 3",
     ),
     0: (
         "--drafter ngram --draft-tokens 3 --draft-tokens 5 --draft-tokens 7",
         "--drafter draft-kl --draft-tokens 2 --draft-tokens 3 --draft-tokens 5",
-        f"--drafter medusa --drafter eagle --draft-tokens 2 --draft-tokens 3 {TREES}",
+        f"--drafter medusa --drafter eagle --draft-tokens 2 --draft-tokens 3 {TREES[0]}",
         f"{OTHERS} --draft-tokens 3",
     ),
 }
