@@ -88,11 +88,16 @@ def test_an_output_that_cannot_show_every_character():
     assert done.stdout.isascii()
 
 
-def started(*arguments):
-    return subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.fixture
+def started():
+    """Start the command so that interrupts reach it, even from tests that a shell runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    yield lambda *arguments: subprocess.Popen([*COMMAND, *arguments], **pipes)
+    signal.signal(signal.SIGINT, before)
 
 
-def test_an_interrupt_is_quiet():
+def test_an_interrupt_is_quiet(started):
     with started("generate", "--target", "ngram", "--tokens", "100000000") as running:
         running.stdout.readline()
         running.send_signal(signal.SIGINT)
@@ -101,7 +106,7 @@ def test_an_interrupt_is_quiet():
         assert running.wait(60) == 130
 
 
-def test_a_closed_pipe_is_quiet():
+def test_a_closed_pipe_is_quiet(started):
     with started("generate", "--target", "ngram", "--tokens", "100000000") as running:
         running.stdout.readline()
         running.stdout.close()
