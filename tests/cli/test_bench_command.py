@@ -118,7 +118,7 @@ def test_drafters_by_default(run, models, data, monkeypatch):
         "speculative.cli.bench.cases_of", lambda name, *rest: asked.append((name, rest[-1])) or []
     )
     run("bench", "--target", "shakespeare", *SMALL)
-    assert asked == [(name, [3, 5]) for name in ("ngram", "draft-kl", "medusa", "eagle")]
+    assert asked == [(name, [3, 5]) for name in ("ngram", "suffix")]
 
 
 def test_costs_are_taken_on_other_pieces_of_the_text_than_the_prompts(data, models, monkeypatch):

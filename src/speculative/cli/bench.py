@@ -22,7 +22,7 @@ from speculative.verify import VERIFIERS
 
 PROMPT = 64  # tokens
 TEXTS = 4  # that the parts of a round are timed on, each as long as a prompt and what is decoded behind it
-OF_SHAKESPEARE = "ngram", "draft-kl", "medusa", "eagle"
+OF_SHAKESPEARE = "ngram", "suffix"
 OF_ANY = "lookup", "suffix"
 EXAMPLES = """[bold]Examples[/bold]
 
