@@ -138,6 +138,15 @@ def test_an_earlier_rounds_model_still_answers():
     np.testing.assert_allclose(first((5,)), before, atol=1e-6)
 
 
+def test_a_text_that_is_the_beginning_of_what_was_read():
+    """Nothing is computed anew, and what was drafted behind the longer one is gone."""
+    llama, plain = llama_of()
+    weights = eagle_weights()
+    head, formula = EagleHead(CachedLlama(llama), weights), PlainEagle(plain, weights)
+    for context in ((1, 2, 3, 4), (1, 2, 3), (1, 2, 3, 4)):
+        np.testing.assert_allclose(head(context)((6,)), softmax(formula.logits(context, (6,))), atol=1e-5)
+
+
 def test_heads_have_nothing_to_say_before_the_first_state():
     llama, _ = llama_of()
     target = CachedLlama(llama)

@@ -72,7 +72,7 @@ class EagleHead:
             and end at the target's context limit.
         """
         limit, context = self.target.oracle.context_limit, self.target.window(context)
-        if not context or not len(self.target.states(context[:-1])):
+        if len(self.target.first) + len(context) < 2:
             return None
         return from_logits(
             partial(self._row, context),
@@ -84,7 +84,7 @@ class EagleHead:
 
     def _row(self, context: Context, path: Context) -> Floats:
         self._go_to(context)
-        self._draft([path])
+        self._draft(path)
         logits: Floats = self._logits([self._rows[path]])[0]
         return logits
 
@@ -93,7 +93,7 @@ class EagleHead:
         for token, parent in zip(tokens, parents, strict=True):
             paths.append((*paths[parent], token))
         self._go_to(context)
-        self._draft(paths)
+        self._draft(*paths)
         return self._logits([self._rows[each] for each in paths])
 
     def _logits(self, rows: list[int]) -> Floats:
@@ -109,30 +109,40 @@ class EagleHead:
             return
         states, kept = self.target.states(context[:-1]), max(common(self._read, text) - 1, 0)
         self._read, self._rows = text[: kept + 1], {}
-        rows = np.arange(kept, len(states))
-        if len(rows):
-            self._compute(text[kept + 1 :], states[kept:], rows, np.tri(len(rows), dtype=bool))
+        if new := len(states) - kept:
+            sees = np.tri(new, dtype=bool) if new > 1 else None
+            self._compute(text[kept + 1 :], states[kept:], np.arange(kept, len(states)), sees)
         self._read, self._rows = text, {(): len(states) - 1}
 
-    def _draft(self, paths: list[Context]) -> None:
-        """Make the entries of drafted paths, all of one depth in one pass."""
-        ends = {path[:end] for path in paths for end in range(1, len(path) + 1)}
-        root, missing = self._rows[()], sorted(ends.difference(self._rows), key=len)
-        for depth, group in groupby(missing, key=len):
-            level, drafted = list(group), len(self._rows) - 1
-            sees = np.eye(len(level), drafted + len(level), drafted, dtype=bool)
-            for row, path in enumerate(level):
-                sees[row, [self._rows[path[:end]] - root - 1 for end in range(1, depth)]] = True
-            above = self._buffers.hidden[[self._rows[path[:-1]] for path in level]]
-            self._compute(tuple(path[-1] for path in level), above, np.full(len(level), root + depth), sees)
-            self._rows |= {path: root + 1 + drafted + row for row, path in enumerate(level)}
+    def _draft(self, path: Context, *behind: Context) -> None:
+        """Make the entries of a drafted path, and of paths behind it, all of one depth in one pass."""
+        for end in range(1, len(path) + 1):
+            if path[:end] not in self._rows:
+                self._level([path[:end]])
+        missing = dict.fromkeys(each for each in behind if each not in self._rows)
+        for _, level in groupby(sorted(missing, key=len), key=len):
+            self._level(list(level))
 
-    def _compute(self, tokens: Context, states: Floats, positions: Integers, sees: NDArray[np.bool_]) -> None:
+    def _level(self, paths: list[Context]) -> None:
+        """Make the entries of some paths of one length, whose beginnings have theirs."""
+        root, drafted, depth = self._rows[()], len(self._rows) - 1, len(paths[0])
+        sees = None
+        if len(paths) > 1 or drafted >= depth:  # otherwise a chain, which sees all there is
+            sees = np.eye(len(paths), drafted + len(paths), drafted, dtype=bool)
+            for row, path in enumerate(paths):
+                sees[row, [self._rows[path[:end]] - root - 1 for end in range(1, depth)]] = True
+        above = self._buffers.hidden[[self._rows[path[:-1]] for path in paths]]
+        self._compute(tuple(path[-1] for path in paths), above, np.full(len(paths), root + depth), sees)
+        self._rows |= {path: root + 1 + drafted + row for row, path in enumerate(paths)}
+
+    def _compute(
+        self, tokens: Context, states: Floats, positions: Integers, sees: NDArray[np.bool_] | None
+    ) -> None:
         """Make one entry a row behind those there are; `sees` tells which of the last ones each row sees."""
         start = positions[0] if not self._rows else self._rows[()] + len(self._rows)
         end = start + len(tokens)
         self._buffers.make_room(end + ROOM)
-        mask = np.where(sees, np.float32(0), np.float32(-np.inf))[:, None]
+        mask = None if sees is None else np.where(sees, np.float32(0), np.float32(-np.inf))[:, None]
         pairs = np.concatenate([self.target.llama.embedding[list(tokens)], states], axis=-1)
         x = product(pairs, self._combine)[:, : self._config.hidden_size]
         attend = partial(self._buffers.attend, start, mask, 0)
