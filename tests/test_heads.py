@@ -189,6 +189,7 @@ def test_an_interrupted_pass_is_done_again(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         head((1, 2, 4, 5))(())
     monkeypatch.setitem(EagleHead.__init__.__globals__, "product", product)
+    np.testing.assert_allclose(head((1, 2))((4,)), softmax(formula.logits((1, 2), (4,))), atol=1e-5)
     np.testing.assert_allclose(
         head((1, 2, 4, 5))((1,)), softmax(formula.logits((1, 2, 4, 5), (1,))), atol=1e-5
     )

@@ -53,8 +53,7 @@ def medusa(
     Raises
     ------
     ValueError
-        At a call: for rows that are no laws over the vocabulary. Of a read-only array of shape (V,) that is
-        not looked at again.
+        At a call: for rows that are no laws over the vocabulary.
 
     Notes
     -----
@@ -75,7 +74,9 @@ def _oracle(
     heads: Heads, vocab_size: int, vocabulary: tuple[str, ...] | None, context: Context
 ) -> Oracle | None:
     """Return the round's model: of what is drafted behind the context, as far as there are heads."""
-    rows = [_checked(row, context, place, vocab_size) for place, row in enumerate(heads(context))]
+    rows = [
+        check_row(row, (*context, *("any",) * place), vocab_size) for place, row in enumerate(heads(context))
+    ]
     if not rows:
         return None
     return Oracle(partial(_at_depth, rows), vocab_size, None, vocabulary, context_limit=len(rows) - 1)
@@ -83,9 +84,3 @@ def _oracle(
 
 def _at_depth(rows: list[Row], path: Context) -> Row:
     return rows[len(path)]
-
-
-def _checked(row: Any, context: Context, place: int, vocab_size: int) -> Row:
-    if isinstance(row, np.ndarray) and not row.flags.writeable and row.shape == (vocab_size,):
-        return row
-    return check_row(row, (*context, *("any",) * place), vocab_size)

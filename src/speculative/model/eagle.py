@@ -42,7 +42,8 @@ class EagleHead:
 
     Notes
     -----
-    Memory: 4 bytes times positions times (2 * key/value heads * head_dim + D). Not for two threads at a time.
+    Memory: 4 bytes times positions times (2 * key/value heads * head_dim + D), where positions are the
+    longest context and 64 more for drafts. Not for two threads at a time.
     """
 
     def __init__(self, target: CachedLlama, weights: Mapping[str, NDArray[Any]]) -> None:
@@ -54,7 +55,7 @@ class EagleHead:
         self._combine = blocked(weights["fc.weight"].T, block_width())
         self._layer = prepared_layer(self._config, weights, "layers.0.")
         self._norm = weights["norm.weight"].astype(np.float32) * np.float32(self._config.hidden_size**0.5)
-        self._buffers = Buffers(self._config, 0)
+        self._buffers = Buffers(self._config, positions)
         self._read: Context = ()  # the text whose entries are kept, the model's first token included
         self._rows: dict[Context, int] = {}  # drafted path -> row of its entry
 
@@ -108,7 +109,7 @@ class EagleHead:
         if text == self._read:
             return
         states, kept = self.target.states(context[:-1]), max(common(self._read, text) - 1, 0)
-        self._read, self._rows = text[: kept + 1], {}
+        self._read, self._rows = (), {}  # should the pass be interrupted
         if new := len(states) - kept:
             sees = np.tri(new, dtype=bool) if new > 1 else None
             self._compute(text[kept + 1 :], states[kept:], np.arange(kept, len(states)), sees)
@@ -141,7 +142,7 @@ class EagleHead:
         """Make one entry a row behind those there are; `sees` tells which of the last ones each row sees."""
         start = positions[0] if not self._rows else self._rows[()] + len(self._rows)
         end = start + len(tokens)
-        self._buffers.make_room(end + ROOM)
+        self._buffers.make_room(end)
         mask = None if sees is None else np.where(sees, np.float32(0), np.float32(-np.inf))[:, None]
         pairs = np.concatenate([self.target.llama.embedding[list(tokens)], states], axis=-1)
         x = product(pairs, self._combine)[:, : self._config.hidden_size]
