@@ -22,7 +22,15 @@ GROUPS: dict[str, Callable[[Verifier], bool]] = {
 IN_READING_ORDER = {
     "the exact core": ["chance.py", "replay.py", "laws.py", "undecided*.py", "generator.py"],
     "laws over tokens": ["distribution.py", "oracle/*.py", "warp.py", "constraint.py"],
-    "the algorithm": ["draft/*.py", "verify/*.py", "coupling.py", "decode.py", "batch.py", "_checks.py", "metrics.py"],
+    "the algorithm": [
+        "draft/*.py",
+        "verify/*.py",
+        "coupling.py",
+        "decode.py",
+        "batch.py",
+        "_checks.py",
+        "metrics.py",
+    ],
     "the proof": ["proof.py", "battery.py", "testing.py"],
     "the optimum": ["bound/*.py"],
     "the clock": ["cost.py", "roofline.py", "measure.py", "bench/*.py", "_numbers.py"],

@@ -30,7 +30,9 @@ def everything(
         write_tokenizer(folder / (NAME + ending), ALPHABET)
     sizes = {"medusa": {"num_heads": MEDUSA_HEADS}, "eagle": {"intermediate_size": EAGLE_INNER}}
     for name, head in heads.items():
-        write(folder / f"{NAME}-{name}", {"model_type": name, "target": NAME, **sizes[name]}, tensors_of(head))
+        write(
+            folder / f"{NAME}-{name}", {"model_type": name, "target": NAME, **sizes[name]}, tensors_of(head)
+        )
     for name, tensors in ngrams.items():
         write(folder / f"{NAME}-{name}", {"model_type": "ngram", "vocabulary": list(ALPHABET)}, tensors)
     total = sum(path.stat().st_size for path in folder.rglob("*"))
