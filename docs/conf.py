@@ -35,7 +35,7 @@ exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
 nitpicky = True
 nitpick_ignore_regex = [  # what lies outside the package is not linked: the build needs no network
-    ("py:.*", r"(numpy|collections|concurrent|fractions|typing|hypothesis|matplotlib|rich)\..*"),
+    ("py:.*", r"(numpy|collections|concurrent|fractions|typing|hypothesis|matplotlib|rich|tokenizers)\..*"),
     ("py:exc", r"[A-Z]\w*Error"),
     ("py:class", r"[a-z]+"),  # words that docstrings use for types: callable, mapping, optional
 ]

@@ -32,7 +32,7 @@ def load(
     ----------
     model : str or Path
         "shakespeare", the target; "shakespeare-draft", "shakespeare-draft-kl" and "shakespeare-draft-tv", its
-        drafts; or the path of a folder with config.json, *.safetensors and tokenizer.json.
+        drafts; or the path of a folder with config.json, tokenizer.json and safetensors.
     sessions, context_limit, sliding
         As of `CachedLlama`.
 
