@@ -148,7 +148,8 @@ def test_either_way_is_first_as_often(with_costs):
         return machine.rows(context, tokens, parents)
 
     def row(context):
-        asked.append("plain")
+        if len(context) >= 4:  # not the prompt, which is read before the clock starts
+            asked.append("plain")
         return machine.row(context)
 
     contender = machine.contender()
@@ -240,16 +241,47 @@ def sampled(strength=0.7):
     return target, drafting
 
 
-def test_repeats_are_the_same_decodes_and_seeds_are_not():
+def test_repeats_are_other_decodes_and_so_are_other_seeds():
+    """Rows that the drafter kept from the same decode would be there already."""
     target, drafting = sampled()
     contender = Contender(lambda: (target, draft.model(drafting)), 3)
-    once, twice, other = (
+    once, again, twice, other = (
         race(target, contender, [(0, 1), (2, 3)], max_new_tokens=20, repeats=repeats, seed=seed)
-        for repeats, seed in ((1, 0), (2, 0), (1, 1))
+        for repeats, seed in ((1, 0), (1, 0), (2, 0), (1, 1))
     )
-    assert twice.drafted == once.drafted * 2
-    assert twice.statistics.accepted == 2 * once.statistics.accepted
+    assert once.statistics == again.statistics
+    assert twice.statistics.accepted != 2 * once.statistics.accepted
     assert other.statistics != once.statistics
+
+
+def test_both_ways_have_read_the_prompt_when_the_clock_starts():
+    """Also where the target that decodes plainly has a cache of its own."""
+    log = []
+
+    def recorded(name):
+        def row(context):
+            log.append((name, len(context)))
+            return np.full(V, 0.2)
+
+        return from_probs(row, V)
+
+    plain, fast = recorded("plain"), recorded("fast")
+    contender = Contender(lambda: (fast, draft.model(sampled()[1])), 3)
+
+    def clock():
+        log.append("clock")
+        return float(len(log))
+
+    race(plain, contender, [(0, 1, 2)] * 2, max_new_tokens=4, repeats=1, clock=clock)
+    asked, stopped = set(), True
+    for entry in log:
+        if entry != "clock":
+            asked.add(entry)
+            continue
+        if stopped:  # it starts now
+            assert {("plain", 2), ("fast", 2)} <= asked
+        asked, stopped = set(), not stopped
+    assert log.count("clock") == 8
 
 
 def test_rounds_without_drafts_are_priced_as_such():

@@ -171,6 +171,7 @@ def _singles(
 ) -> Iterator[tuple[int, float, Row]]:
     """Yield the places of a text, with the time of a pass over one row there, and the row."""
     begun(contender, text[:start])
+    target.row(text[: start - 1])  # it may have a cache of its own
     for at in range(start, len(text)):
         context = text[:at]
         before = clock()

@@ -66,7 +66,8 @@ def race(
     max_new_tokens : int
         Tokens decoded of each prompt.
     repeats : int
-        How often each is decoded both ways; with the same random numbers each time.
+        How often each is decoded both ways, with other random numbers each time: a drafter that keeps the
+        rows it has made would find them all there, where nothing but the text is random.
     seed : int
         Of these.
     clock : callable
@@ -113,7 +114,8 @@ def heat(
     for place, prompt in enumerate(prompts):
         for way in (0, 1) if (turn + place) % 2 else (1, 0):
             parts = begun(contender, prompt)
-            rng = np.random.default_rng((seed, place))
+            target.row(prompt[:-1])  # it may have a cache of its own
+            rng = np.random.default_rng((seed, turn, place))
             start = clock()
             if way:
                 done = sample(
