@@ -272,6 +272,8 @@ def test_a_text_goes_on_with_the_session_that_shares_most_with_it():
     # the third text takes the place of the one unused for longest
     asked = [(TEXT,), (others[0],), ((*TEXT, 1),), (others[1],), ((*TEXT, 1, 1),), (others[0],)]
     assert rows_computed(CachedLlama(llama, sessions=2), *asked) == [7, 7, 1, 6, 1, 6]
+    # a short text that begins like all others does not take their place
+    assert rows_computed(CachedLlama(llama, sessions=2), (TEXT,), ((),), (TEXT,)) == [7, 1, 0]
     # half of a text is enough to go on with its session, less is not: TEXT and the first token are seven
     asked = [(TEXT,), ((*TEXT[:3], 0, 0),), (TEXT,)]
     assert rows_computed(CachedLlama(llama, sessions=2), *asked) == [7, 2, 3]

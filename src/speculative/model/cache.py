@@ -41,7 +41,7 @@ class CachedLlama:
         What reads and writes text for it.
     sessions : int
         How many texts are kept side by side. A context goes on with the session that shares most with it;
-        where it shares less than half of any, with a new one, or with the one unused for longest.
+        where that is less than half of the session, with a new one, or with the one unused for longest.
     context_limit : int, optional
         The longest context; by default what the model is made for. It bounds the memory, see `nbytes`.
     sliding : bool
@@ -161,8 +161,8 @@ class CachedLlama:
     def _session(self, sequence: Context) -> Session:
         """Return the session to go on with, made the last of the list."""
         sessions = self._sessions
-        if sessions and sessions[-1].continues(sequence):  # as nearly always
-            return sessions[-1]
+        if sessions and sessions[-1].continues(sequence) and 2 * len(sessions[-1].tokens) >= len(sequence):
+            return sessions[-1]  # as nearly always
         shared = [common(session.tokens, sequence) for session in sessions]
         best = max(range(len(sessions)), key=shared.__getitem__, default=0)
         if not sessions or 2 * shared[best] < len(sessions[best].tokens):
