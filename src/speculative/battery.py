@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from speculative.decode import Propose, Verify
+from speculative.decode import Verify
 from speculative.distribution import Context, rational
 from speculative.draft import Drafter, model
+from speculative.draft.proposal import Propose
 from speculative.laws import MAX_PATHS
 from speculative.oracle import Oracle, table
 from speculative.proof import Proof, prove

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from speculative._checks import (
     as_verdict,
@@ -21,12 +21,11 @@ from speculative._checks import (
 from speculative._numbers import count
 from speculative.chance import Chance, Number
 from speculative.distribution import Context
-from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
+from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, Propose
 from speculative.oracle import Oracle
 from speculative.verify.token import token
 from speculative.verify.verdict import Carried, Verdict
 
-Propose = Callable[[Any, Context, int], Draft | DraftTree]
 Verify = Callable[..., Verdict | Sequence[int]]
 
 _UNLIMITED = 1 << 62

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from speculative._checks import check_parts
 from speculative._numbers import count
 from speculative.chance import Chance, Number
-from speculative.decode import Propose, Verify, speculate
+from speculative.decode import Verify, speculate
 from speculative.distribution import Context
+from speculative.draft.proposal import Propose
 from speculative.laws import MAX_PATHS, Answer, Law, Path, law, paths
 from speculative.oracle import Oracle, cached, check_vocabulary
 from speculative.replay import ImpureProgramError, Progress, add

@@ -9,8 +9,9 @@ import numpy as np
 
 from speculative._numbers import count
 from speculative.chance import sample
-from speculative.decode import Propose, Verify
+from speculative.decode import Verify
 from speculative.distribution import Context
+from speculative.draft.proposal import Propose
 from speculative.oracle import Oracle
 from speculative.verify.token import token
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from speculative.bound.whole import MAX_VARIABLES, whole
 from speculative.chance import Chance, Number
-from speculative.decode import Propose, Verify, speculate
+from speculative.decode import Verify, speculate
 from speculative.distribution import Context
+from speculative.draft.proposal import Propose
 from speculative.laws import law
 from speculative.oracle import Oracle
 

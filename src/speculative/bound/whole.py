@@ -15,9 +15,8 @@ from speculative._checks import check_draft, check_parts
 from speculative._numbers import count
 from speculative.bound.program import Constraint, maximise
 from speculative.chance import Chance, Number
-from speculative.decode import Propose
 from speculative.distribution import Context
-from speculative.draft.proposal import NO_DRAFT, Draft, DraftTree
+from speculative.draft.proposal import NO_DRAFT, Draft, DraftTree, Propose
 from speculative.laws import Law, law
 from speculative.oracle import Oracle, cached
 from speculative.replay import PathTooLongError, Progress, TooManyPathsError

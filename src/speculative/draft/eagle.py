@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from speculative.chance import Chance
 from speculative.distribution import Context
-from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
+from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree, Propose
 from speculative.oracle import Oracle
-
-Propose = Callable[[Any, Context, int], Draft | DraftTree]
 
 
 def eagle(

@@ -13,8 +13,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from speculative.distribution import Context, Row, RowLike, check_row
-from speculative.draft.eagle import Propose, eagle
-from speculative.draft.proposal import Drafter
+from speculative.draft.eagle import eagle
+from speculative.draft.proposal import Drafter, Propose
 from speculative.oracle import Oracle
 
 Heads = Callable[[Context], Sequence[RowLike] | NDArray[Any]]

@@ -195,6 +195,9 @@ def _without_mass(name: str, token: int, row: Row) -> ValueError:
 
 NO_DRAFT = Draft((), ())
 
+Propose = Callable[[Any, Context, int], Draft | DraftTree]
+"""`propose(chance, context, num_draft_tokens) -> draft`: what a drafter does."""
+
 
 @dataclass(frozen=True)
 class Drafter:

@@ -1,8 +1,8 @@
-"""What the oracles around other engines share: the first token, the vocabulary, the common prefix."""
+"""What the oracles around other engines share: the first token and the vocabulary."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from speculative.distribution import Context
 
@@ -41,13 +41,3 @@ def sequence(first: Context, context: Context) -> Context:
             "the context is empty and no token begins it: give bos_token_id, or contexts of one token or more"
         )
     return tokens
-
-
-def shared(held: Iterable[int], tokens: Context) -> int:
-    """Return how many tokens at the beginning are the same."""
-    length = 0
-    for mine, theirs in zip(held, tokens, strict=False):
-        if mine != theirs:
-            break
-        length += 1
-    return length

@@ -109,11 +109,17 @@ class Characters:
         ValueError
             For a token outside the vocabulary.
         """
-        tokens = tuple(tokens)
-        for token in tokens:
-            if not 0 <= token < len(self.vocabulary):
-                raise ValueError(
-                    f"token {token} is outside the vocabulary of {len(self.vocabulary)}: "
-                    f"give tokens from 0 to {len(self.vocabulary) - 1}"
-                )
+        tokens = check_tokens(tokens, len(self.vocabulary))
         return "".join(self.vocabulary[token] for token in tokens)
+
+
+def check_tokens(tokens: Iterable[int], vocab_size: int) -> tuple[int, ...]:
+    """Return tokens to be decoded as a tuple, or raise where one is outside the vocabulary."""
+    tokens = tuple(tokens)
+    for token in tokens:
+        if not 0 <= token < vocab_size:
+            raise ValueError(
+                f"token {token} is outside the vocabulary of {vocab_size}: "
+                f"give tokens from 0 to {vocab_size - 1}"
+            )
+    return tokens

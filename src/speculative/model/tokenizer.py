@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from speculative.model.config import read_config, read_json
-from speculative.model.text import Characters
+from speculative.model.text import Characters, check_tokens
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -79,13 +79,7 @@ class Subwords:
         ValueError
             For a token outside the vocabulary.
         """
-        tokens = tuple(tokens)
-        for token in tokens:
-            if not 0 <= token < len(self.vocabulary):
-                raise ValueError(
-                    f"token {token} is outside the vocabulary of {len(self.vocabulary)}: "
-                    f"give tokens from 0 to {len(self.vocabulary) - 1}"
-                )
+        tokens = check_tokens(tokens, len(self.vocabulary))
         return "".join(
             self.tokenizer.decode(list(run), skip_special_tokens=False)
             if used

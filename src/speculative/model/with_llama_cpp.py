@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speculative.distribution import Context
-from speculative.model.adapter import beginning, count_tokens, sequence, shared
+from speculative.model.adapter import beginning, count_tokens, sequence
+from speculative.model.cache import common
 from speculative.oracle import Oracle, from_logits, path_by_path
 
 __all__ = ["LlamaCpp", "llama_cpp_oracle"]
@@ -127,8 +128,8 @@ class _Engine:
         before = sequence(self.first, context)
         tokens, llama = before + drafted, self.llama
         with self.lock:
-            held = llama.input_ids[: llama.n_tokens].tolist()
-            kept = min(shared(held, before), len(before) - 1)
+            held = tuple(llama.input_ids[: llama.n_tokens].tolist())
+            kept = min(common(held, before), len(before) - 1)
             if kept < len(held):
                 if not llama._ctx.kv_cache_seq_rm(-1, kept, -1):
                     raise ValueError(

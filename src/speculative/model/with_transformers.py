@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speculative.distribution import Context
-from speculative.model.adapter import beginning, count_tokens, sequence, shared
+from speculative.model.adapter import beginning, count_tokens, sequence
+from speculative.model.cache import common
 from speculative.oracle import Oracle, from_logits, path_by_path
 
 __all__ = ["transformers_oracle"]
@@ -148,11 +149,11 @@ class _Engine:
     def score_tree(self, context: Context, tokens: Context, parents: Context) -> NDArray[np.float64]:
         """Logits after the context and after each node, shape (1 + nodes, V)."""
         before = sequence(self.first, context)
-        chain = shared(parents, tuple(range(len(parents))))  # nodes that come first and are one path
+        chain = common(parents, tuple(range(len(parents))))  # nodes that come first and are one path
         with self.lock, self.torch.inference_mode():
             held, cache = self.tokens, self.cache
             self.tokens, self.cache = (), None  # a pass that is interrupted leaves nothing half done
-            kept = min(shared(held, before), len(before) - 1)
+            kept = min(common(held, before), len(before) - 1)
             if cache is None:
                 cache = self.new_cache()
             elif kept < len(held):
