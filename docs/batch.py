@@ -19,7 +19,7 @@ from speculative.cost import tokens_per_round
 from speculative.decode import Round
 from speculative.draft import Drafter, model
 from speculative.model import CachedLlama, Llama, LlamaConfig, bundled_text, fit_ngram, load, weight_shapes
-from speculative.model.batch import BatchedLlama
+from speculative.model.batched import BatchedLlama
 from speculative.model.blocks import block_width, blocked, product
 from speculative.plot import plot_roofline
 from speculative.plot.style import COLOURS

@@ -28,8 +28,8 @@ from speculative import batch as loop
 from speculative.batch import Batch, BatchDrafter, chains, each, generate_batch
 from speculative.chance import Sampler
 from speculative.model import CachedLlama, Characters
-from speculative.model import batch as module
-from speculative.model.batch import BatchedLlama
+from speculative.model import batched as module
+from speculative.model.batched import BatchedLlama
 from speculative.model.cache import mix, shape_of
 from speculative.model.llama import forward
 

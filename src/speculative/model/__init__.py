@@ -1,13 +1,13 @@
 """Models to run on: a Llama in numpy with its cache, heads on it, n-grams; bundled weights and text."""
 
-from speculative.model.batch import BatchedLlama
+from speculative.model.batched import BatchedLlama
 from speculative.model.bundle import load, load_eagle, load_medusa, load_ngram
 from speculative.model.cache import CachedLlama
 from speculative.model.checkpoint import read_checkpoint, weight_shapes, write_checkpoint
 from speculative.model.config import LlamaConfig
 from speculative.model.eagle import EagleHead
-from speculative.model.heads import MedusaHeads
 from speculative.model.llama import Llama
+from speculative.model.medusa import MedusaHeads
 from speculative.model.ngram import cross_entropy, fit_ngram
 from speculative.model.text import Characters, bundled_text
 from speculative.model.tokenizer import Subwords, read_tokenizer, write_tokenizer

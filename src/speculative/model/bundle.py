@@ -12,8 +12,8 @@ from speculative.model.checkpoint import read_checkpoint, weight_shapes
 from speculative.model.config import read_json
 from speculative.model.distilled import read_distilled
 from speculative.model.eagle import EagleHead
-from speculative.model.heads import MedusaHeads
 from speculative.model.llama import Llama
+from speculative.model.medusa import MedusaHeads
 from speculative.model.tensors import FILE, read_tensors
 from speculative.model.tokenizer import read_tokenizer
 from speculative.oracle import Oracle
