@@ -31,7 +31,7 @@ from torch.nn import functional
 from speculative.model import fit_ngram
 
 TARGET = Size(width=256, layers=4, heads=4, inner=704)
-STEPS = {"target": 8000, "drafts": 3000, "medusa": 1000, "eagle": 1500}
+STEPS = {"target": 7000, "drafts": 3000, "medusa": 1000, "eagle": 1500}
 NGRAM_LONGEST, NGRAM_WEIGHT = 8, 0.5
 NGRAM_BYTES = {"ngram": 3_000_000, "5gram": 600_000}
 PLAYS = Path(text.__file__).parents[2] / "src" / "speculative" / "model" / "data" / "plays.txt"
