@@ -84,7 +84,7 @@ def test_all_times_are_those_of_the_machine():
         machine.target,
         machine.contender(),
         [COUNTING[:4], COUNTING[2:6]],
-        [COUNTING[:16], COUNTING[1:17]],
+        [COUNTING[i : 16 + i] for i in range(3)],
         max_new_tokens=12,
         clock=machine.clock,
     )
@@ -110,7 +110,7 @@ def test_rejections_cost_rounds_in_the_race_and_in_the_forecast():
         machine.target,
         machine.contender(wrong=wrong),
         [COUNTING[:4]],
-        [COUNTING[:44]],
+        [COUNTING[:44]] * 3,
         max_new_tokens=40,
         clock=machine.clock,
     )
@@ -122,7 +122,7 @@ def test_rejections_cost_rounds_in_the_race_and_in_the_forecast():
 
 def test_reading_the_prompt_is_left_out_of_both_ways_and_of_the_costs():
     """Prompts in turn, so that each is read anew."""
-    prompts, texts = [COUNTING[:64], COUNTING[1:65]], [COUNTING[:80], COUNTING[3:83]]
+    prompts, texts = [COUNTING[:64], COUNTING[1:65]], [COUNTING[i : 80 + i] for i in (0, 3, 1)]
     found = []
     for reading in (0, 100):
         machine = Machine(reading)
@@ -158,8 +158,9 @@ def test_either_way_is_first_as_often(with_costs):
     )
     prompts, options = [COUNTING[:4]] * 3, {"max_new_tokens": 4, "repeats": 4, "clock": machine.clock}
     if with_costs:
-        measure(Oracle(row, V), faster, prompts, [COUNTING[:5]], **options)
+        measure(Oracle(row, V), faster, prompts, [COUNTING[:5]] * 4, **options)
         del asked[0], asked[15], asked[30], asked[45]  # one plain token of the text before each turn
+        del asked[60:]  # passes over as many rows as the race had
     else:
         race(Oracle(row, V), faster, prompts, **options)
     # of each pair: four plain tokens, and one fast round
@@ -170,8 +171,8 @@ def test_either_way_is_first_as_often(with_costs):
 
 @pytest.mark.parametrize("busy", range(3))
 def test_a_repeat_in_which_the_machine_was_busy_counts_little(busy):
-    """One of three repeats takes far longer at every look at the clock."""
-    prompts, texts = [COUNTING[i : i + 4] for i in range(4)], [COUNTING[:16], COUNTING[1:17]]
+    """One of three repeats, or of three texts, takes far longer at every look at the clock."""
+    prompts, texts = [COUNTING[i : i + 4] for i in range(4)], [COUNTING[i : i + 16] for i in range(3)]
 
     def measured(looks_of_a_repeat=None):
         machine, looks = Machine(), []
@@ -295,7 +296,7 @@ def test_rounds_without_drafts_are_priced_as_such():
 
     silent = contender._replace(make=lambda: (machine.target, sometimes))
     found = measure(
-        machine.target, silent, [COUNTING[:4]], [COUNTING[:44]], max_new_tokens=40, clock=machine.clock
+        machine.target, silent, [COUNTING[:4]], [COUNTING[:44]] * 3, max_new_tokens=40, clock=machine.clock
     )
     assert found.costs.passes[1] == ROW
     assert found.costs.passes[4] == ROW + 3 * MORE_ROWS
@@ -303,12 +304,52 @@ def test_rounds_without_drafts_are_priced_as_such():
     assert found.error == pytest.approx(0, abs=0.01)
 
 
-def test_passes_that_were_not_timed_are_taken_from_between_those_that_were():
+def test_each_round_is_priced_by_its_rows_and_what_was_not_timed_is_refused():
     parts = Costs(1.0, {1: 1.0, 3: 2.0}, 0.5, 0.25)
     assert parts.verification([0]) == 1.25
-    assert parts.verification([1]) == 1.75
     assert parts.verification([0, 2]) == 1.75
-    assert parts.verification([7]) == 2.25
+    assert parts.verification([2, 0, 2, 2]) == 2.0
+    with pytest.raises(ValueError, match=r"^no pass over 2 rows was timed, only over 1, 3: give costs rows="):
+        parts.verification([1, 2, 7])
+
+
+@pytest.mark.parametrize(("length", "passes"), [(44, 6), (9, 1)])
+def test_rows_that_no_round_had_are_timed_by_themselves(length, passes):
+    """Also where the text is no longer behind its prompt: then from further in front."""
+    machine = Machine(reading=100)
+    texts = [COUNTING[:length], COUNTING[3 : length + 3]]
+    parts = costs(machine.target, machine.contender(), texts, start=4, rows=[6, 4], clock=machine.clock)
+    assert parts.passes[4] == ROW + 3 * MORE_ROWS
+    assert parts.passes[6] == ROW + 5 * MORE_ROWS
+    assert machine.passes.count((4, 5)) == 2
+    assert sum(drafted == 5 for _, drafted in machine.passes) == 2 * passes
+    with pytest.raises(
+        ValueError, match=rf"^a pass over 99 rows along a text of {length} tokens: give longer"
+    ):
+        costs(machine.target, machine.contender(), texts, start=4, rows=[99], clock=machine.clock)
+
+
+def test_rows_that_only_the_race_had_are_timed_too():
+    """The drafter drafts three tokens behind the texts' contexts, and two behind the prompt's."""
+    machine = Machine()
+    counts = machine.contender().make()[1].propose
+
+    def propose(chance, context, most):
+        return counts(chance, context, min(most, 2 if context[0] else 3))
+
+    contender = machine.contender()._replace(make=lambda: (machine.target, Drafter(propose, V)))
+    found = measure(
+        machine.target,
+        contender,
+        [COUNTING[1:5]],
+        [COUNTING[:12]],
+        max_new_tokens=6,
+        repeats=1,
+        clock=machine.clock,
+    )
+    assert set(found.race.drafted) == {2}
+    assert found.costs.passes == {4: ROW + 3 * MORE_ROWS, 3: ROW + 2 * MORE_ROWS}
+    assert found.verification == ROW + 2 * MORE_ROWS + VERIFY
 
 
 def test_the_forecast_is_tokens_over_what_a_round_costs():
@@ -451,6 +492,14 @@ def test_excerpts_are_pieces_of_the_text_at_places_of_their_own():
         ),
         (lambda m: measure(m.target, m.contender(), [(1, 2)], []), "texts of 0 tokens with start=2: give"),
         (lambda m: measure(m.target, m.contender(), [(1, 2)], [(1, 2, 3)], repeats=0), "repeats = 0 is too"),
+        (
+            lambda m: measure(m.target, m.contender(), [(1, 2)], [(1, 2, 3)] * 2, max_new_tokens=4),
+            "2 texts for 3 repeats: give one for each or more",
+        ),
+        (
+            lambda m: costs(m.target, m.contender(), [(1, 2, 3)], start=2, rows=[0]),
+            "rows = 0 is too small",
+        ),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, message):
@@ -465,7 +514,7 @@ def test_the_target_has_room_for_its_limit_and_no_more(what):
         contender = Contender(lambda: (target, draft.model(target)), 2)
         if what == "race":
             return race(target, contender, [(1, 2, 3)], max_new_tokens=new_tokens, repeats=1)
-        return costs(target, contender, [(1, 2, 3, *(0,) * new_tokens)], start=3, repeats=1)
+        return costs(target, contender, [(1, 2, 3, *(0,) * new_tokens)], start=3)
 
     decoded(5)
     with pytest.raises(

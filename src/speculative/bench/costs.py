@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
 from speculative.oracle import Oracle
 
 UNLIMITED = 1 << 62
-Times: TypeAlias = dict[tuple[int, ...], list[float]]
 
 
 class Costs(NamedTuple):
@@ -35,10 +34,20 @@ class Costs(NamedTuple):
     """Of what else there is in a round: verification, and the loop itself."""
 
     def verification(self, drafted: Sequence[int]) -> float:
-        """Seconds of the target's pass and the loop, the mean over rounds of so many drafts each."""
-        sizes = sorted(self.passes)
-        rows = 1 + np.asarray(drafted)
-        return float(np.interp(rows, sizes, [self.passes[size] for size in sizes]).mean()) + self.loop
+        """Seconds of the target's pass and the loop, the mean over rounds of so many drafts each.
+
+        Raises
+        ------
+        ValueError
+            For a number of rows that no pass was timed over.
+        """
+        rows = Counter(1 + drafts for drafts in drafted)
+        if missing := sorted(rows.keys() - self.passes.keys()):
+            raise ValueError(
+                f"no pass over {missing[0]} rows was timed, only over {', '.join(map(str, self.passes))}: "
+                f"give costs rows={missing}"
+            )
+        return sum(self.passes[size] * times for size, times in rows.items()) / len(drafted) + self.loop
 
 
 def costs(
@@ -47,7 +56,7 @@ def costs(
     texts: Sequence[Context],
     *,
     start: int,
-    repeats: int = 3,
+    rows: Collection[int] = (),
     seed: int = 0,
     clock: Clock = time.perf_counter,
 ) -> Costs:
@@ -55,30 +64,34 @@ def costs(
 
     Parameters
     ----------
-    target, contender, repeats, seed, clock
+    target, contender, seed, clock
         As for `race`.
     texts : sequence of tuples of int
-        What is gone along. A round is where the one before it would have ended, had the target said what
-        the text says: after the drafts that agree with it, and one token more. So models have as much to
-        read as in a decode, and the contexts grow as they do there.
+        What is gone along, each once: a drafter that keeps the rows it has made would find them all there the
+        next time. A round is where the one before it would have ended, had the target said what the text
+        says: after the drafts that agree with it, and one token more. So models have as much to read as in a
+        decode, and the contexts grow as they do there.
     start : int
         How many tokens of each text are its prompt, 2 or more.
+    rows : collection of int
+        Passes over so many rows are timed too, where no round had them: over what the text says.
 
     Returns
     -------
     Costs
-        Of each place the median over the repeats is taken, and the mean of these over places. The loop is
-        timed on the drafts and rows that were met, handed out again without the models.
+        Of each text the mean over its places is taken, and the median of these over texts. The loop is timed
+        on the drafts and rows that were met, handed out again without the models.
 
     Raises
     ------
     ValueError
-        As of `race`; for texts that are no longer than their prompt.
+        As of `race`; for texts that are no longer than their prompt, or too short for so many rows.
     """
     check_texts(target, texts, start)
     found = Survey()
-    for _ in range(count("repeats", repeats)):
-        found.add(target, contender, texts, start=start, seed=seed, clock=clock)
+    for number, text in enumerate(texts):
+        found.add(target, contender, text, start=start, seed=(seed, number), clock=clock)
+    found.add_rows(contender, texts, rows, start=start, clock=clock)
     return found.costs()
 
 
@@ -91,63 +104,67 @@ def check_texts(target: Oracle, texts: Sequence[Context], start: int) -> None:
 
 
 class Survey:
-    """Times of all parts, by the place they were taken at."""
+    """Times of all parts, of each text the mean."""
 
     def __init__(self) -> None:
-        self._plain: Times = defaultdict(list)
-        self._drafting: Times = defaultdict(list)
-        self._scoring: Times = defaultdict(list)
-        self._loops: list[tuple[float, float]] = []
+        self._plain: list[float] = []
+        self._drafting: list[float] = []
+        self._loop: list[float] = []
+        self._passes: dict[int, list[float]] = defaultdict(list)
 
     def add(
         self,
         target: Oracle,
         contender: Contender,
-        texts: Sequence[Context],
+        text: Context,
         *,
         start: int,
-        seed: int,
+        seed: tuple[int, ...],
         clock: Clock,
     ) -> None:
-        """Go along all texts once."""
-        visits: list[Visit] = []
-        rows: list[Row] = []
-        for number, text in enumerate(texts):
-            for at, seconds, row in _singles(target, contender, text, start, clock):
-                self._plain[number, at].append(seconds)
-                rows.append(row)
-            for one in _walk(contender, text, start, seed, clock):
-                self._drafting[number, one.at].append(one.drafting)
-                self._scoring[number, one.at, 1 + len(one.draft)].append(one.scoring)
-                visits.append(one)
-        begin = texts[0][:start]
-        self._loops.append((_plain_loop(rows, begin, clock), _loop(contender, visits, begin, clock)))
+        """Go along a text once."""
+        seconds, rows = zip(*_singles(target, contender, text, start, clock), strict=True)
+        visits = list(_walk(contender, text, start, seed, clock))
+        by_size: dict[int, list[float]] = defaultdict(list)
+        for one in visits:
+            by_size[1 + len(one.draft)].append(one.scoring)
+        for size, scoring in by_size.items():
+            self._passes[size].append(_mean(scoring))
+        self._plain.append(_mean(seconds) + _plain_loop(rows, text[:start], clock))
+        self._drafting.append(_mean([one.drafting for one in visits]))
+        self._loop.append(_loop(contender, visits, text[:start], clock))
+
+    def add_rows(
+        self,
+        contender: Contender,
+        texts: Sequence[Context],
+        rows: Collection[int],
+        *,
+        start: int,
+        clock: Clock,
+    ) -> None:
+        """Time passes over numbers of rows that were not met, along all texts."""
+        for size in sorted({count("rows", size) for size in rows} - self._passes.keys()):
+            self._passes[size] = [_mean(_chains(contender, text, start, size, clock)) for text in texts]
 
     def costs(self) -> Costs:
-        """The medians over times, and their means over places."""
-        plain_loop, loop = np.median(self._loops, axis=0).tolist()
-        by_size: dict[int, Times] = defaultdict(dict)
-        for (*place, size), repeated in self._scoring.items():
-            by_size[size][tuple(place)] = repeated
-        return Costs(
-            plain=_mean_of_medians(self._plain) + plain_loop,
-            passes={size: _mean_of_medians(times) for size, times in sorted(by_size.items())},
-            drafting=_mean_of_medians(self._drafting),
-            loop=loop,
-        )
+        """The medians over texts."""
+        passes = {size: _median(times) for size, times in sorted(self._passes.items())}
+        return Costs(_median(self._plain), passes, _median(self._drafting), _median(self._loop))
 
 
 class Visit(NamedTuple):
     """A round at a place of a text, as far as it does not depend on verification."""
 
-    at: int
     draft: Draft | DraftTree
     rows: list[Row]
     drafting: float
     scoring: float
 
 
-def _walk(contender: Contender, text: Context, start: int, seed: int, clock: Clock) -> Iterator[Visit]:
+def _walk(
+    contender: Contender, text: Context, start: int, seed: tuple[int, ...], clock: Clock
+) -> Iterator[Visit]:
     """Yield the rounds along a text."""
     target, drafter = begun(contender, text[:start])
     propose = drafter.propose if isinstance(drafter, Drafter) else drafter
@@ -159,24 +176,38 @@ def _walk(contender: Contender, text: Context, start: int, seed: int, clock: Clo
         between = clock()
         parents = range(len(draft)) if isinstance(draft, Draft) else draft.parents
         rows = target.rows_after(context, draft.tokens, parents)
-        yield Visit(at, draft, rows, between - before, clock() - between)
+        yield Visit(draft, rows, between - before, clock() - between)
         node = 0
         while at < len(text) and (child := draft.child(node, text[at])) is not None:
             node, at = child, at + 1
         at += 1
 
 
+def _chains(contender: Contender, text: Context, start: int, rows: int, clock: Clock) -> Iterator[float]:
+    """Yield the times of passes over so many rows along a text, each behind a token that is new."""
+    first, last = min(start, len(text) + 1 - rows), len(text) + 1 - rows
+    if first < 2:
+        raise ValueError(f"a pass over {rows} rows along a text of {len(text)} tokens: give longer texts")
+    target, _ = begun(contender, text[:first])
+    for at in range(first, last + 1, rows):
+        context, drafts = text[:at], text[at : at + rows - 1]
+        target.row(context[:-1])
+        before = clock()
+        target.rows_after(context, drafts, range(len(drafts)))
+        yield clock() - before
+
+
 def _singles(
     target: Oracle, contender: Contender, text: Context, start: int, clock: Clock
-) -> Iterator[tuple[int, float, Row]]:
-    """Yield the places of a text, with the time of a pass over one row there, and the row."""
+) -> Iterator[tuple[float, Row]]:
+    """Yield the time of a pass over one row at each place of a text, and the row."""
     begun(contender, text[:start])
     target.row(text[: start - 1])  # it may have a cache of its own
     for at in range(start, len(text)):
         context = text[:at]
         before = clock()
         row = target.row(context)
-        yield at, clock() - before, row
+        yield clock() - before, row
 
 
 def _loop(contender: Contender, visits: list[Visit], context: Context, clock: Clock) -> float:
@@ -205,7 +236,7 @@ def _loop(contender: Contender, visits: list[Visit], context: Context, clock: Cl
     return (clock() - start) / len(visits)
 
 
-def _plain_loop(rows: list[Row], context: Context, clock: Clock) -> float:
+def _plain_loop(rows: Sequence[Row], context: Context, clock: Clock) -> float:
     """Return the time a token takes beside the pass, from rows handed out again."""
     handed = cycle(rows)
     target = Oracle(lambda _: next(handed), len(rows[0]))
@@ -214,5 +245,9 @@ def _plain_loop(rows: list[Row], context: Context, clock: Clock) -> float:
     return (clock() - start) / len(rows)
 
 
-def _mean_of_medians(seconds: Times) -> float:
-    return float(np.mean([np.median(each) for each in seconds.values()]))
+def _mean(seconds: Iterable[float]) -> float:
+    return float(np.mean([*seconds]))
+
+
+def _median(seconds: Sequence[float]) -> float:
+    return float(np.median(seconds))

@@ -69,19 +69,30 @@ def measure(
     target, contender, prompts, max_new_tokens, repeats, seed, clock
         As for `race`.
     texts : sequence of tuples of int
-        As for `costs`: all as long, longer than the prompts. The costs are taken behind tokens as many as in
-        the first prompt.
+        As for `costs`, at least one for each repeat, which goes along its share of them. The costs are taken
+        behind tokens as many as in the first prompt.
 
     Returns
     -------
     Measured
+        Passes over every number of rows that the race had are timed.
+
+    Raises
+    ------
+    ValueError
+        As of `race` and `costs`, and for fewer texts than repeats.
     """
     check_prompts(target, prompts, max_new_tokens)
     start = len(prompts[0])
     check_texts(target, texts, start)
+    if len(texts) < count("repeats", repeats):
+        raise ValueError(f"{len(texts)} texts for {repeats} repeats: give one for each or more")
     heats, parts = [], Survey()
-    for turn in range(count("repeats", repeats)):
-        parts.add(target, contender, texts, start=start, seed=seed, clock=clock)
+    for turn in range(repeats):
+        for number in range(turn, len(texts), repeats):
+            parts.add(target, contender, texts[number], start=start, seed=(seed, number), clock=clock)
         options: Any = {"turn": turn, "max_new_tokens": max_new_tokens, "seed": seed, "clock": clock}
         heats.append(heat(target, contender, prompts, **options))
-    return Measured(result_of(heats, max_new_tokens), parts.costs(), contender.num_draft_tokens)
+    raced = result_of(heats, max_new_tokens)
+    parts.add_rows(contender, texts, {1 + drafts for drafts in raced.drafted}, start=start, clock=clock)
+    return Measured(raced, parts.costs(), contender.num_draft_tokens)

@@ -21,7 +21,9 @@ from speculative.cli.trained import TRAINED, kind_named, load_drafter
 from speculative.verify import VERIFIERS
 
 PROMPT = 64  # tokens
-TEXTS = 4  # that the parts of a round are timed on, each as long as a prompt and what is decoded behind it
+TEXTS = (
+    4  # a repeat, that the parts of a round are timed on, as long as a prompt and what is decoded behind it
+)
 OF_SHAKESPEARE = "ngram", "suffix"
 OF_ANY = "lookup", "suffix"
 EXAMPLES = """[bold]Examples[/bold]
@@ -148,7 +150,7 @@ def bench(
         assert llama.tokenizer is not None  # it was loaded with one
         held_out = llama.tokenizer.encode(read_text(text))
         begun = excerpts(held_out, prompts, PROMPT, seed=seed)
-        along = excerpts(held_out, TEXTS, PROMPT + tokens, seed=seed + 1)
+        along = excerpts(held_out, TEXTS * repeats, PROMPT + tokens, seed=seed + 1)
         sources = {name: load_drafter(name, llama) for name in dict.fromkeys(names)}
         found: list[tuple[Case, Measured]] = []
         for case in cases:
