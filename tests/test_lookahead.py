@@ -177,15 +177,6 @@ def test_another_text_begins_anew_and_keeps_the_pool():
     assert paths(drafter(None, (), 1)) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"window": 0}, "window"), ({"ngram": 1}, "ngram"), ({"guesses": -1}, "guesses"), ({}, "of a list")],
-)
-def test_what_is_no_number_is_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        lookahead(TARGET if options else [], **options)
-
-
 def test_a_drafter_speaks_of_the_tokens_of_its_oracle():
     drafter = lookahead(table({(): rational(["1/2", "1/2"])}, vocabulary=("a", "b")))
     assert (drafter.vocab_size, drafter.vocabulary) == (2, ("a", "b"))

@@ -25,6 +25,7 @@ from speculative.oracle import (
     checked,
     from_logits,
     from_probs,
+    keep_last_pass,
     map_rows,
     path_by_path,
     reachable,
@@ -364,14 +365,29 @@ def test_checked_finds_a_tree_whose_rows_are_not_those_of_their_paths(score_tree
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"vocab_size": 0}, "vocab_size is 0: give the number of tokens"),
+        ({"vocab_size": 0}, "vocab_size = 0 is too small: give an int of at least 1"),
         ({"vocabulary": ("a", "b")}, "vocabulary has 2 strings for 3 tokens: give as many"),
-        ({"context_limit": -1}, "context_limit is -1: give 0 or more, or None"),
+        ({"context_limit": -1}, "context_limit = -1 is too small: give an int of at least 0"),
     ],
 )
 def test_an_oracle_of_impossible_sizes_is_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         from_probs(probs_by_context, **{"vocab_size": 3, **fields})
+
+
+@pytest.mark.parametrize("option", ["vocab_size", "context_limit"])
+@pytest.mark.parametrize("value", [2.5, "3", True])
+def test_sizes_are_whole_numbers(option, value):
+    with pytest.raises(ValueError, match=rf"^{option} = {value!r} is not a whole number: give an int of "):
+        from_probs(probs_by_context, **{"vocab_size": 3, option: value})
+
+
+def test_wrappers_refuse_what_they_cannot_wrap():
+    with pytest.raises(ValueError, match=r"^keep_last_pass of a int: give an oracle, from_probs\("):
+        keep_last_pass(3)
+    for tolerance in (-1e-9, math.nan, "0"):
+        with pytest.raises(ValueError, match=r"^tolerance = .*: give a"):
+            checked(from_probs(probs_by_context, 3), tolerance)
 
 
 def test_a_context_limit_of_zero_still_answers_the_empty_context():

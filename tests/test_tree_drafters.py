@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from speculative import (
     DRAFTERS,
     Oracle,
-    draft,
     from_probs,
     generate,
     law,
@@ -677,33 +676,17 @@ def test_the_table_says_which_propose_trees():
     assert not DRAFTERS["sequoia"].deterministic
 
 
-@pytest.mark.parametrize("name", ["paths", "tree", "sequoia", "best_first"])
-def test_it_is_made_of_an_oracle(name):
-    arguments = {"paths": (2,), "tree": ((2,),), "sequoia": (RATES, 3), "best_first": (3,)}[name]
-    with pytest.raises(ValueError, match=rf"draft\.{name} of a Drafter: give an oracle, from_probs"):
-        DRAFTERS[name].function(draft.model(SMALL), *arguments)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: paths(SMALL, 0), r"num_paths = 0 is too small"),
-        (lambda: paths(SMALL, 2, trunk=-1), r"trunk = -1 is too small: give an int of at least 0"),
         (lambda: tree(SMALL, 2), r"branching = 2: give the number of siblings by depth, such as \(3, 2, 1\)"),
         (lambda: tree(SMALL, ()), r"branching = \(\): give the number of siblings by depth"),
         (lambda: tree(SMALL, "21"), r"branching = '21': give the number"),
-        (lambda: tree(SMALL, (2, 0)), r"branching\[1\] = 0 is too small"),
         (lambda: tree(SMALL, (2,), scheme="top"), r"scheme = 'top': give a function"),
-        (lambda: sequoia(SMALL, RATES, 0), r"num_nodes = 0 is too small"),
         (lambda: sequoia(SMALL, [], 4), r"rates are empty, .*: give one for each sibling, \(0\.7, 0\.2\)$"),
         (lambda: sequoia(SMALL, (0.9, 0.8), 4), r"rates sum to 1\.7, more than 1: give the probability"),
         (lambda: sequoia_shape((0.6, 0.4 + 1e-8), 4), r"rates sum to 1, more than 1"),
         (lambda: sequoia_shape((Fraction(1), Fraction(1, 10**12)), 4), r"more than 1"),
-        (lambda: sequoia_shape((-0.1,), 4), r"rates\[0\] = -0\.1 is out of range"),
-        (lambda: sequoia_shape(RATES, 0), r"num_nodes = 0 is too small"),
-        (lambda: sequoia_shape(RATES, 3, -1), r"max_depth = -1 is too small"),
-        (lambda: best_first(SMALL, 0), r"num_nodes = 0 is too small"),
-        (lambda: best_first(SMALL, 3, width=0), r"width = 0 is too small"),
     ],
 )
 def test_what_makes_no_drafter_is_refused(make, message):

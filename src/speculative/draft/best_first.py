@@ -12,10 +12,10 @@ from itertools import islice
 from speculative._numbers import count
 from speculative.chance import Chance, Number
 from speculative.distribution import Context, Row
-from speculative.draft.grow import check_oracle, level_rows, levels
+from speculative.draft.grow import level_rows, levels
 from speculative.draft.proposal import Drafter, DraftTree
 from speculative.draft.siblings import Siblings, ranking, top
-from speculative.oracle import Oracle
+from speculative.oracle.interface import Oracle, check_oracle
 
 
 def best_first(oracle: Oracle, num_nodes: int, *, width: int | None = None) -> Drafter:
@@ -52,7 +52,7 @@ def best_first(oracle: Oracle, num_nodes: int, *, width: int | None = None) -> D
     siblings are in the order of their probabilities: so those that are kept are the first of the ranking,
     which is what `top` declares.
     """
-    check_oracle("best_first", oracle)
+    check_oracle("draft.best_first", oracle)
     num_nodes = count("num_nodes", num_nodes)
     width = num_nodes if width is None else count("width", width)
     return Drafter(partial(_best_first, oracle, num_nodes, width), oracle.vocab_size, oracle.vocabulary)

@@ -119,11 +119,3 @@ def levels(oracle: Oracle, context: Context, num_draft_tokens: int) -> int:
     if oracle.context_limit is None:
         return num_draft_tokens
     return max(0, min(num_draft_tokens, oracle.context_limit + 1 - len(context)))
-
-
-def check_oracle(drafter: str, oracle: object) -> None:
-    """Raise where a drafter is made of something else than an oracle."""
-    if not isinstance(oracle, Oracle):
-        raise ValueError(
-            f"draft.{drafter} of a {type(oracle).__name__}: give an oracle, from_probs(function, vocab_size)"
-        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from speculative._numbers import count
 from speculative.distribution import Context
 
 
@@ -29,8 +30,8 @@ class History:
 
 
 def check_vocab_size(drafter: str, vocab_size: int) -> None:
-    """Raise where there are more tokens than characters."""
-    if not 1 <= vocab_size <= sys.maxunicode + 1:
+    """Raise where it is no number of tokens, or there are more of them than characters."""
+    if count("vocab_size", vocab_size) > sys.maxunicode + 1:
         raise ValueError(
             f"draft.{drafter} of a vocabulary of {vocab_size}: give the number of tokens, 1 to "
             f"{sys.maxunicode + 1}"

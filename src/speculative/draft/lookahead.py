@@ -15,10 +15,9 @@ import numpy as np
 from speculative._numbers import count
 from speculative.chance import Chance
 from speculative.distribution import Context
-from speculative.draft.grow import check_oracle
 from speculative.draft.proposal import Drafter, DraftTree
 from speculative.draft.siblings import Siblings, top
-from speculative.oracle import Oracle
+from speculative.oracle.interface import Oracle, check_oracle
 
 
 def lookahead(oracle: Oracle, *, window: int = 5, ngram: int = 3, guesses: int = 5) -> Drafter:
@@ -58,7 +57,7 @@ def lookahead(oracle: Oracle, *, window: int = 5, ngram: int = 3, guesses: int =
     **Law.** At each round the draft is a function of the rounds before, so that every law is a point mass
     whatever the pool holds: the output has the target's law, and a stale pool costs acceptance only.
     """
-    check_oracle("lookahead", oracle)
+    check_oracle("draft.lookahead", oracle)
     ngram = count("ngram", ngram, 2)
     drafter = _Lookahead(oracle, count("window", window), ngram, count("guesses", guesses, 0))
     return Drafter(drafter.propose, oracle.vocab_size, oracle.vocabulary)

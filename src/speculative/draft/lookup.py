@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from speculative._numbers import count
 from speculative.chance import Chance
 from speculative.distribution import Context, point_mass
 from speculative.draft.history import History, check_vocab_size
@@ -34,7 +35,7 @@ def lookup(vocab_size: int, *, max_match: int = 3, vocabulary: tuple[str, ...] |
     Raises
     ------
     ValueError
-        For a `max_match` below 1, and a vocabulary that is none or larger than that of characters.
+        For numbers that are no counts, and a vocabulary larger than that of characters.
 
     Notes
     -----
@@ -43,12 +44,9 @@ def lookup(vocab_size: int, *, max_match: int = 3, vocabulary: tuple[str, ...] |
     **Law.** The draft is a function of the context, so each token's law is a point mass: a verifier accepts
     it with the target's own probability, and the residual is the target without it.
     """
-    if max_match < 1:
-        raise ValueError(
-            f"max_match={max_match}: give the length of the longest suffix to look for, 1 or more"
-        )
     check_vocab_size("lookup", vocab_size)
-    return Drafter(partial(_copy, History(), vocab_size, max_match), vocab_size, vocabulary)
+    propose = partial(_copy, History(), vocab_size, count("max_match", max_match))
+    return Drafter(propose, vocab_size, vocabulary)
 
 
 def _copy(

@@ -11,7 +11,7 @@ from functools import partial
 from speculative.chance import Chance
 from speculative.distribution import Context, Row
 from speculative.draft.proposal import Draft, Drafter
-from speculative.oracle import Oracle
+from speculative.oracle.interface import Oracle, check_oracle
 
 
 def model(oracle: Oracle, *, stop: Callable[[Row], bool] | None = None) -> Drafter:
@@ -31,6 +31,11 @@ def model(oracle: Oracle, *, stop: Callable[[Row], bool] | None = None) -> Draft
     Drafter
         One oracle call and one `pick` per token; ends early at the oracle's context limit.
 
+    Raises
+    ------
+    ValueError
+        For anything but an oracle, and a stop that is no function.
+
     Notes
     -----
     **Law.** Token i is drawn from `oracle(context + tokens[:i])`, which is the row declared for it. Where
@@ -38,10 +43,9 @@ def model(oracle: Oracle, *, stop: Callable[[Row], bool] | None = None) -> Draft
     then dropped: given that a token is in the draft its law is its row, so every lossless verifier stays
     lossless.
     """
-    if not isinstance(oracle, Oracle):
-        raise ValueError(
-            f"draft.model of a {type(oracle).__name__}: give an oracle, from_probs(function, vocab_size)"
-        )
+    check_oracle("draft.model", oracle)
+    if stop is not None and not callable(stop):
+        raise ValueError(f"stop = {stop!r}: give a rule, such as draft.low_confidence(0.4)")
     return Drafter(partial(_chain, oracle, stop), oracle.vocab_size, oracle.vocabulary)
 
 

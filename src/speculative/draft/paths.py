@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from speculative._numbers import count
-from speculative.draft.grow import check_oracle, grow
+from speculative.draft.grow import grow
 from speculative.draft.proposal import Drafter
 from speculative.draft.siblings import independent
-from speculative.oracle import Oracle
+from speculative.oracle.interface import Oracle, check_oracle
 
 
 def paths(oracle: Oracle, num_paths: int, *, trunk: int = 0) -> Drafter:
@@ -46,7 +46,7 @@ def paths(oracle: Oracle, num_paths: int, *, trunk: int = 0) -> Drafter:
     **Law.** Each path from the root is a chain of the oracle, independent of the others after the trunk. A
     node that m paths go through has m independent draws below it. Its row is asked for once.
     """
-    check_oracle("paths", oracle)
+    check_oracle("draft.paths", oracle)
     num_paths, trunk = count("num_paths", num_paths), count("trunk", trunk, 0)
     propose = partial(grow, oracle=oracle, scheme=independent, below=partial(_below, num_paths, trunk))
     return Drafter(propose, oracle.vocab_size, oracle.vocabulary)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from speculative._numbers import count
 from speculative.chance import Chance
 from speculative.distribution import Context, Row
 from speculative.draft.siblings import Siblings, independent
@@ -218,10 +219,14 @@ class Drafter:
     vocab_size: int
     vocabulary: tuple[str, ...] | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        count("vocab_size", self.vocab_size)
+
     def __call__(self, chance: Any, context: Context, num_draft_tokens: int) -> Draft | DraftTree:
         """Propose at most `num_draft_tokens` tokens that continue `context`, on each path of a tree.
 
-        Of a context with anything but tokens of the vocabulary, a ValueError says so. Loops, whose contexts
-        the target has checked, call `propose`.
+        Of a context with anything but tokens of the vocabulary, and of a number that is none, a ValueError
+        says so. Loops, which have checked both, call `propose`.
         """
-        return self.propose(chance, as_tokens(context, self.vocab_size), num_draft_tokens)
+        context = as_tokens(context, self.vocab_size)
+        return self.propose(chance, context, count("num_draft_tokens", num_draft_tokens, 0))

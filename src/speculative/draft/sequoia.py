@@ -12,11 +12,11 @@ from typing import Any
 from speculative._numbers import Number, count
 from speculative.chance import Chance
 from speculative.distribution import Context
-from speculative.draft.grow import check_oracle, grow, levels
+from speculative.draft.grow import grow, levels
 from speculative.draft.proposal import Drafter, DraftTree
 from speculative.draft.shape import check_rates, sequoia_shape
 from speculative.draft.siblings import without_replacement
-from speculative.oracle import Oracle
+from speculative.oracle.interface import Oracle, check_oracle
 
 
 def sequoia(oracle: Oracle, rates: Sequence[Number], num_nodes: int) -> Drafter:
@@ -46,7 +46,7 @@ def sequoia(oracle: Oracle, rates: Sequence[Number], num_nodes: int) -> Drafter:
     without those before. The shape is known before anything is drawn; where a row has fewer tokens with any
     probability than the shape has children, the later ones are left out with their subtrees.
     """
-    check_oracle("sequoia", oracle)
+    check_oracle("draft.sequoia", oracle)
     rates, num_nodes = check_rates(rates), count("num_nodes", num_nodes)
     if not rates:
         raise ValueError("rates are empty, so that nothing is drafted: give one for each sibling, (0.7, 0.2)")

@@ -7,13 +7,14 @@ here it is the context itself, which is searched as a string.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 
 import numpy as np
 
-from speculative._numbers import count
+from speculative._numbers import Number, count, positive
 from speculative.chance import Chance
 from speculative.distribution import Context, Row, point_mass
 from speculative.draft.history import History, check_vocab_size
@@ -45,8 +46,8 @@ def suffix(
     Raises
     ------
     ValueError
-        For a `max_match` below 1, a factor that is not positive, and a vocabulary that is none or larger than
-        that of characters.
+        For numbers that are no counts, a factor that is no positive number, and a vocabulary larger than that
+        of characters.
 
     Notes
     -----
@@ -56,9 +57,9 @@ def suffix(
     **Law.** The draft is a function of the context, so each token's law is a point mass: not its share among
     the continuations, of which it is the largest and was not drawn.
     """
-    return _drafter(
-        "suffix", _chain, vocab_size=vocab_size, max_match=max_match, factor=factor, vocabulary=vocabulary
-    )
+    check_vocab_size("suffix", vocab_size)
+    search = _Search(vocab_size, count("max_match", max_match), positive("factor", factor))
+    return Drafter(partial(_chain, search), vocab_size, vocabulary)
 
 
 def suffix_tree(
@@ -86,41 +87,30 @@ def suffix_tree(
     **Law.** The draft is a function of the context. Siblings are the first in the ranking of their shares,
     as `top` declares.
     """
-    return _drafter(
-        "suffix_tree", _tree, vocab_size=vocab_size, max_match=max_match, factor=factor, vocabulary=vocabulary
-    )
+    check_vocab_size("suffix_tree", vocab_size)
+    search = _Search(vocab_size, count("max_match", max_match), positive("factor", factor))
+    return Drafter(partial(_tree, search), vocab_size, vocabulary)
 
 
-def _drafter(
-    name: str,
-    propose: Callable[..., Draft | DraftTree],
-    *,
-    vocab_size: int,
-    max_match: int,
-    factor: float,
-    vocabulary: tuple[str, ...] | None,
-) -> Drafter:
-    check_vocab_size(name, vocab_size)
-    max_match = count("max_match", max_match)
-    if not factor > 0:
-        raise ValueError(f"factor={factor}: give the number of drafts for each token of the match, above 0")
-    options = {"vocab_size": vocab_size, "max_match": max_match, "factor": factor}
-    return Drafter(partial(propose, history=History(), **options), vocab_size, vocabulary)
+@dataclass(frozen=True)
+class _Search:
+    """How texts are searched; it keeps the string of the last one."""
+
+    vocab_size: int
+    max_match: int
+    factor: Number
+    history: History = field(default_factory=History)
+
+    def __call__(self, context: Context) -> tuple[str, list[int], int]:
+        """Return the text as a string, the places where it goes on after a match, and how much to draft."""
+        string = self.history(context)
+        matched, places = occurrences(string, self.max_match)
+        return string, places, int(min(self.factor * matched, sys.maxsize))
 
 
-def _chain(
-    _: Chance,
-    context: Context,
-    num_draft_tokens: int,
-    *,
-    history: History,
-    vocab_size: int,
-    max_match: int,
-    factor: float,
-) -> Draft:
-    string = history(context)
-    matched, places = occurrences(string, max_match)
-    left = min(num_draft_tokens, int(factor * matched))
+def _chain(search: _Search, _: Chance, context: Context, num_draft_tokens: int) -> Draft:
+    string, places, allowed = search(context)
+    left = min(num_draft_tokens, allowed)
     tokens: Context = ()
     while left > len(tokens) and places:
         if len(places) == 1:  # one way to go on
@@ -129,22 +119,12 @@ def _chain(
         following = _following(string, places)
         drafted = max(sorted(following), key=lambda character: len(following[character]))
         tokens, places = (*tokens, ord(drafted)), following[drafted]
-    return Draft(tokens, tuple(point_mass(token, vocab_size) for token in tokens)) if tokens else NO_DRAFT
+    rows = tuple(point_mass(token, search.vocab_size) for token in tokens)
+    return Draft(tokens, rows) if tokens else NO_DRAFT
 
 
-def _tree(
-    _: Chance,
-    context: Context,
-    num_draft_tokens: int,
-    *,
-    history: History,
-    vocab_size: int,
-    max_match: int,
-    factor: float,
-) -> DraftTree:
-    string = history(context)
-    matched, places = occurrences(string, max_match)
-    num_nodes = int(factor * matched)
+def _tree(search: _Search, _: Chance, context: Context, num_draft_tokens: int) -> DraftTree:
+    string, places, num_nodes = search(context)
     tokens: list[int] = []
     parents: list[int] = []
     rows: dict[int, Row] = {}
@@ -154,7 +134,7 @@ def _tree(
         """Make candidates of the tokens that follow a node."""
         following = _following(string, places)
         total = sum(map(len, following.values()))
-        row = rows[node] = np.zeros(vocab_size)
+        row = rows[node] = np.zeros(search.vocab_size)
         for character, after in following.items():
             row[ord(character)] = share = len(after) / total
             heappush(candidates, (-score * share, depth, node, ord(character), after))

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from speculative._numbers import count
-from speculative.draft.grow import check_oracle, grow
+from speculative.draft.grow import grow
 from speculative.draft.proposal import Drafter
 from speculative.draft.siblings import Scheme, without_replacement
-from speculative.oracle import Oracle
+from speculative.oracle.interface import Oracle, check_oracle
 
 
 def tree(oracle: Oracle, branching: Sequence[int], *, scheme: Scheme = without_replacement) -> Drafter:
@@ -51,7 +51,7 @@ def tree(oracle: Oracle, branching: Sequence[int], *, scheme: Scheme = without_r
     a pair is complete. A token that independent draws repeat leads to one child, below which siblings are
     drawn once.
     """
-    check_oracle("tree", oracle)
+    check_oracle("draft.tree", oracle)
     if not isinstance(branching, Sequence) or isinstance(branching, str) or not len(branching):
         raise ValueError(
             f"branching = {branching!r}: give the number of siblings by depth, such as (3, 2, 1)"

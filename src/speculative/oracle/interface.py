@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from operator import index
 from typing import TypeAlias, TypeVar
 
+from speculative._numbers import count
 from speculative.distribution import Context, Row, describe_context
 
 T = TypeVar("T")
@@ -45,14 +46,13 @@ class Oracle:
     context_limit: int | None = None
 
     def __post_init__(self) -> None:
-        if self.vocab_size < 1:
-            raise ValueError(f"vocab_size is {self.vocab_size}: give the number of tokens, 1 or more")
+        count("vocab_size", self.vocab_size)
         if self.vocabulary is not None and len(self.vocabulary) != self.vocab_size:
             raise ValueError(
                 f"vocabulary has {len(self.vocabulary)} strings for {self.vocab_size} tokens: give as many"
             )
-        if self.context_limit is not None and self.context_limit < 0:
-            raise ValueError(f"context_limit is {self.context_limit}: give 0 or more, or None for no limit")
+        if self.context_limit is not None:
+            count("context_limit", self.context_limit, 0)
 
     def __call__(self, context: Sequence[int]) -> Row:
         """The law of the token after `context`.
@@ -275,6 +275,14 @@ def check_count(rows: Iterable[T], num_tokens: int) -> list[T]:
     if len(listed) != num_tokens + 1:
         raise ValueError(f"score_rows gave {len(listed)} rows for {num_tokens} drafted tokens: give one more")
     return listed
+
+
+def check_oracle(maker: str, oracle: object) -> None:
+    """Raise where what is made of an oracle, such as draft.model, is given something else."""
+    if not isinstance(oracle, Oracle):
+        raise ValueError(
+            f"{maker} of a {type(oracle).__name__}: give an oracle, from_probs(function, vocab_size)"
+        )
 
 
 def check_vocabulary(target: Oracle, draft: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from speculative.distribution import Context, Row
-from speculative.oracle.interface import Oracle
+from speculative.oracle.interface import Oracle, check_oracle
 
 
 def keep_last_pass(oracle: Oracle) -> Oracle:
@@ -21,7 +21,13 @@ def keep_last_pass(oracle: Oracle) -> Oracle:
     Oracle
         For a drafter that reads what the round's pass has said, such as `draft.lookahead`: give it and the
         loop the same one. One pass is kept, and found again by its context and its tree.
+
+    Raises
+    ------
+    ValueError
+        For anything but an oracle.
     """
+    check_oracle("keep_last_pass", oracle)
     return replace(oracle, score_rows=_LastPass(oracle).score_rows)
 
 

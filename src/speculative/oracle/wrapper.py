@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from speculative._numbers import Number, number
 from speculative.distribution import (
     Context,
     Floats,
@@ -175,15 +176,20 @@ def checked(oracle: Oracle, tolerance: float = 1e-6) -> Oracle:
     -------
     Oracle
         Gives the same rows. At a call that shows a fault it raises a ValueError naming the context.
+
+    Raises
+    ------
+    ValueError
+        For a tolerance that is no number of 0 or more.
     """
-    test = _Checked(oracle, tolerance)
+    test = _Checked(oracle, number("tolerance", tolerance, 0))
     return replace(oracle, row=test.row, score_rows=None if oracle.score_rows is None else test.score_rows)
 
 
 @dataclass
 class _Checked:
     oracle: Oracle
-    tolerance: float
+    tolerance: Number
     rows: dict[Context, Row] = field(default_factory=dict)
 
     def row(self, context: Context) -> Row:
