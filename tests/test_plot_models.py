@@ -19,7 +19,7 @@ from speculative.model import Llama, LlamaConfig, weight_shapes
 from speculative.model.cache import Buffers, Session
 from speculative.plot.cache import HEIGHTS, plot_cache
 from speculative.plot.round import plot_round, plot_rounds
-from speculative.plot.style import BLUE, INK, PALE, SKY, VERMILION
+from speculative.plot.style import BLUE, GREY, INK, PALE, SKY, VERMILION
 
 F = Fraction
 LABELS = ["a", "b", "c", "d"]
@@ -202,6 +202,16 @@ def test_bars_are_the_ratios_and_their_colours_what_became_of_the_tokens():
     assert [text.get_text() for text in ax.get_legend().get_texts()][-1] == "uniform number"
 
 
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_drafts_behind_a_stop_token_are_not_judged(cut):
+    """The round that the loop has cut ends in a draft: nothing was refused, in the bars and in the names."""
+    drafted = Draft((0, 1, 2), (SMALL(()),) * 3)
+    ax = plot_round(drafted, [TARGET(())] * 4, drafted.tokens[:cut])
+    blue, pale = BLUE.lower(), PALE.lower()
+    assert [colour for _, colour in bars(ax)] == [blue] * cut + [pale] * (3 - cut)
+    assert [to_hex(tick.get_color()) for tick in ax.get_xticklabels()] == [blue] * cut + [GREY] * (3 - cut)
+
+
 def test_the_uniforms_of_a_run_are_on_the_side_of_the_bar_that_decided():
     drafter, rng = model(SMALL), np.random.default_rng(3)
     for _ in range(20):
@@ -262,6 +272,8 @@ def test_rounds_are_a_staircase_of_their_tokens():
     assert (list(plain.get_xdata()), list(plain.get_ydata())) == ([0, 4], [0.5, 4.5])
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first round on top
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("tokens written", "pass of the target")
+    told = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert told == ["accepted draft", "residual", "bonus", "discarded draft", "plain decoding"]
 
 
 def test_no_rounds_cannot_be_drawn_and_axes_given_are_used():

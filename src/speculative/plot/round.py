@@ -35,7 +35,8 @@ def plot_round(
     target_probs : sequence of k or k + 1 rows, each (V,)
         Row i is the target's law after draft.tokens[:i].
     emitted : sequence of int
-        What the round made of it, the `tokens` of a Verdict or a Round.
+        What the round made of it, the `tokens` of a Verdict or a Round. Where the last of them is a draft, a
+        stop token, the drafts behind it count as never judged.
     uniforms : sequence of numbers, optional
         The numbers between 0 and 1 that decided, one a draft that was judged: accepted if below the bar's
         top.
@@ -50,12 +51,13 @@ def plot_round(
         Below each token its two probabilities, the target's over the draft's.
     """
     accepted = len(kept_nodes(draft, emitted))
+    judged = accepted + (accepted < len(emitted))  # another token stands where a draft was refused
     ax = new_axes(ax, 1.0 + 0.78 * len(some(draft.tokens, None)), 3.2)
     names = []
     for place, (token, drawn_from) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
         wanted, given = target_probs[place][token], drawn_from[token]
         acceptance = min(1, wanted / given)
-        ax.bar(place, float(acceptance), 0.62, color=_fate(place, accepted))
+        ax.bar(place, float(acceptance), 0.62, color=_fate(place, accepted, judged))
         ax.annotate(
             _written(acceptance),
             (place, float(acceptance)),
@@ -70,7 +72,7 @@ def plot_round(
         ax.plot([place - 0.4, place + 0.4], [float(uniform)] * 2, color=INK, linewidth=1.6)
     ax.set_xticks(range(len(draft)), names)
     for place, tick in enumerate(ax.get_xticklabels()):
-        tick.set(color=_fate(place, accepted, GREY), fontsize=9)
+        tick.set(color=_fate(place, accepted, judged, GREY), fontsize=9)
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.6, len(draft) - 0.4)
     ax.set_ylim(0, 1.1)
@@ -102,8 +104,9 @@ def plot_rounds(
     Returns
     -------
     matplotlib Axes
-        Drafts that were refused stand pale behind a round's tokens, without names: what they were is not in
-        a Round. The dotted line is where plain decoding would be, with a token a pass.
+        Drafts that were discarded behind a refused one, whose place the residual has, stand pale behind a
+        round's tokens, without names: what they were is not in a Round. The dotted line is where plain
+        decoding would be, with a token a pass.
     """
     some(rounds, None)
     total = sum(len(one.tokens) for one in rounds)
@@ -134,15 +137,15 @@ def plot_rounds(
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("tokens written")
     ax.set_ylabel("pass of the target")
-    colours = {"accepted draft": BLUE, "residual": VERMILION, "bonus": INK, "refused": PALE}
+    colours = {"accepted draft": BLUE, "residual": VERMILION, "bonus": INK, "discarded draft": PALE}
     handles: list[Patch | Line2D] = [Patch(color=colour, label=name) for name, colour in colours.items()]
     handles.append(Line2D([], [], color=GREY, linestyle=":", label="plain decoding"))
     ax.legend(handles=handles, frameon=False, fontsize=8, loc="upper right")
     return ax
 
 
-def _fate(place: int, accepted: int, otherwise: str = PALE) -> str:
-    return BLUE if place < accepted else VERMILION if place == accepted else otherwise
+def _fate(place: int, accepted: int, judged: int, otherwise: str = PALE) -> str:
+    return BLUE if place < accepted else VERMILION if place < judged else otherwise
 
 
 def _written(value: Number) -> str:
