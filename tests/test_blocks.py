@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speculative.model import blocks
-from speculative.model.blocks import block_width, blocked, product
+from speculative.model.blocks import block_width, blocked, fewest_rows, multiplied, product
 
 sizes = st.integers(1, 40)
 
@@ -60,6 +60,30 @@ def test_the_width_is_measured_once_a_process(monkeypatch):
     assert block_width() == block_width() == 64
     assert [width for _, _, width in asked] == [32, 64, 96, 128]
     block_width.cache_clear()  # the next one measures, as is right
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "fewest"), [(1.0, 1.0, 2), (0.86, 1.0, 2), (0.84, 1.0, 1), (2.0, 1.0, 2)]
+)
+def test_a_row_is_computed_alone_only_where_that_is_clearly_faster(monkeypatch, one, two, fewest):
+    monkeypatch.setattr(blocks, "_fastest", lambda x, matrix: {1: one, 2: two}.get(len(x), 1.0))
+    assert fewest_rows.__wrapped__() == fewest
+
+
+@pytest.mark.parametrize("fewest", [1, 2])
+def test_a_row_is_computed_as_so_many(monkeypatch, fewest):
+    """As two, it is the row that it is among two, to the bit."""
+    asked = []
+    monkeypatch.setattr(blocks, "fewest_rows", lambda: fewest)
+    monkeypatch.setattr(blocks, "multiplied", lambda x, matrix: asked.append(len(x)) or multiplied(x, matrix))
+    rng = np.random.default_rng(0)
+    x, matrix = rng.normal(size=(2, 64)).astype(np.float32), blocked(rng.normal(size=(64, 90)), 32)
+    alone, together = product(x[:1], matrix), product(x, matrix)
+    assert asked == [fewest, 2]
+    assert alone.shape == (1, 96)
+    assert alone.flags.c_contiguous
+    np.testing.assert_allclose(alone, together[:1], atol=1e-5)
+    assert fewest == 1 or (alone == together[:1]).all()
 
 
 def test_a_time_is_the_least_of_several():
