@@ -128,7 +128,7 @@ def measure(on: Bench, batch: int, repeats: int) -> Measured:
                 generate_batch,
                 [Sampler(np.random.default_rng((repeat, lane))) for lane in range(batch)],
                 lanes.batch,
-                each(on.drafter),
+                each(lambda _: replace(on.drafter)),
                 prompts,
                 max_new_tokens=NEW_TOKENS,
                 num_draft_tokens=length,

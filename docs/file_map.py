@@ -28,6 +28,7 @@ IN_READING_ORDER = {
         "coupling.py",
         "decode.py",
         "batch.py",
+        "rounds.py",
         "_checks.py",
         "metrics.py",
     ],

@@ -3,6 +3,7 @@
 import itertools
 import re
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -25,13 +26,14 @@ from speculative import (
     verify,
 )
 from speculative import batch as loop
-from speculative.batch import Batch, BatchDrafter, chains, each, generate_batch
+from speculative.batch import Batch, BatchDrafter, Wanted, chains, each, generate_batch
 from speculative.chance import Sampler
 from speculative.model import CachedLlama, Characters
 from speculative.model import batched as module
+from speculative.model.attention import mix, shape_of
 from speculative.model.batched import BatchedLlama
-from speculative.model.cache import mix, shape_of
 from speculative.model.llama import forward
+from speculative.oracle import keep_last_pass
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
 import batch as script  # the one that measures
@@ -53,18 +55,18 @@ questions = st.dictionaries(
 )
 
 
-class Lanes:
-    """Asks several lanes this and that at once, and holds each answer against the plain model's."""
+class Slots:
+    """Asks several slots this and that at once, and holds each answer against the plain model's."""
 
-    def __init__(self, lanes=3, **sizes):
+    def __init__(self, slots=3, **sizes):
         llama, self.plain = llama_of(**sizes)
-        self.model = BatchedLlama(llama, lanes)
+        self.model = BatchedLlama(llama, slots)
         self.batch = self.model.batch
-        self.last = dict.fromkeys(range(lanes), ((), (), ()))
+        self.last = dict.fromkeys(range(slots), ((), (), ()))
 
-    def question(self, lane, number, behind, drafted, numbers):
-        """Go on from a node of the lane's last tree, or from a part of its text, and draft a tree."""
-        context, nodes, parents = self.last[lane]
+    def question(self, slot, number, behind, drafted, numbers):
+        """Go on from a node of the slot's last tree, or from a part of its text, and draft a tree."""
+        context, nodes, parents = self.last[slot]
         node = number % (len(nodes) + 1)
         way = ()
         while node:
@@ -75,18 +77,18 @@ class Lanes:
         return context, drafted, tuple(n % (i + 1) for i, n in enumerate(numbers[: len(drafted)]))
 
     def ask(self, asked):
-        asked = {lane: self.question(lane, *rest) for lane, rest in asked.items()}
+        asked = {slot: self.question(slot, *rest) for slot, rest in asked.items()}
         self.last.update(asked)
         self.batch.ahead(asked)
         with mock.patch.object(module, "forward", side_effect=AssertionError("computed again")):
             self.compare(asked)
 
     def compare(self, asked):
-        for lane, (context, drafted, parents) in asked.items():
+        for slot, (context, drafted, parents) in asked.items():
             ways = [context]
             for token, parent in zip(drafted, parents, strict=True):
                 ways.append((*ways[parent], token))
-            rows = self.batch.oracles[lane].score_tree(context, drafted, parents)
+            rows = self.batch.oracles[slot].score_tree(context, drafted, parents)
             for row, way in zip(rows, ways, strict=True):
                 same_law(row, self.plain.row(way))
 
@@ -97,44 +99,44 @@ def same_law(row, logits):
 
 
 @given(st.sampled_from([1, 2, 4]), st.sampled_from([1, 3, 16]), st.lists(questions, max_size=8))
-def test_c11_whatever_lanes_are_asked_the_rows_are_those_of_an_uncached_model(heads, alone, asked):
-    lanes = Lanes(num_key_value_heads=heads)
+def test_c11_whatever_slots_are_asked_the_rows_are_those_of_an_uncached_model(heads, alone, asked):
+    slots = Slots(num_key_value_heads=heads)
     with mock.patch.object(module, "ALONE", alone):
-        for each_lane in asked:
-            lanes.ask(each_lane)
+        for each_slot in asked:
+            slots.ask(each_slot)
 
 
-def random_questions(rng, lanes=3):
+def random_questions(rng, slots=3):
     return {
-        int(lane): (
+        int(slot): (
             int(rng.integers(100)),
             tuple(rng.integers(VOCAB_SIZE, size=rng.integers(3)).tolist()),
             tuple(rng.integers(VOCAB_SIZE, size=rng.integers(6)).tolist()),
             rng.integers(100, size=6).tolist(),
         )
-        for lane in np.flatnonzero(rng.random(lanes) < 0.8)
+        for slot in np.flatnonzero(rng.random(slots) < 0.8)
     }
 
 
 def run(seeds):
     for seed in seeds:
-        rng, lanes = np.random.default_rng(seed), Lanes()
+        rng, slots = np.random.default_rng(seed), Slots()
         for _ in range(12):
-            lanes.ask(random_questions(rng))
+            slots.ask(random_questions(rng))
 
 
 def test_a_question_that_was_not_announced_is_answered_too():
-    lanes = Lanes()
-    lanes.compare({1: ((1, 2), (3, 4), (0, 0)), 0: ((1,), (), ()), 2: ((), (5,), (0,))})
-    same_law(lanes.batch.oracles[1]((1, 2, 4, 6)), lanes.plain.row((1, 2, 4, 6)))
-    lanes.batch.ahead({0: ((3, 3), (), ()), 1: ((1, 2, 4), (6,), (0,))})
-    lanes.compare({1: ((5,), (), ())})  # something else
-    lanes.compare({0: ((3, 3), (), ())})
-    lanes.batch.ahead({})
+    slots = Slots()
+    slots.compare({1: ((1, 2), (3, 4), (0, 0)), 0: ((1,), (), ()), 2: ((), (5,), (0,))})
+    same_law(slots.batch.oracles[1]((1, 2, 4, 6)), slots.plain.row((1, 2, 4, 6)))
+    slots.batch.ahead({0: ((3, 3), (), ()), 1: ((1, 2, 4), (6,), (0,))})
+    slots.compare({1: ((5,), (), ())})  # something else
+    slots.compare({0: ((3, 3), (), ())})
+    slots.batch.ahead({})
     with mock.patch.object(module, "forward", side_effect=AssertionError("computed again")):
-        lanes.compare({0: ((3, 3), (), ())})
-        lanes.batch.ahead({0: ((3,), (), ())})  # shorter: all of it was read
-        lanes.compare({0: ((3,), (), ())})
+        slots.compare({0: ((3, 3), (), ())})
+        slots.batch.ahead({0: ((3,), (), ())})  # shorter: all of it was read
+        slots.compare({0: ((3,), (), ())})
 
 
 @pytest.mark.parametrize(("at_layer", "after"), [(0, False), (0, True), (1, False), (1, True)])
@@ -150,19 +152,19 @@ def test_an_interrupted_pass_leaves_no_trace(at_layer, after):
 
         return forward(llama, tokens, positions, broken_attend)
 
-    rng, lanes = np.random.default_rng(0), Lanes()
+    rng, slots = np.random.default_rng(0), Slots()
     for _ in range(6):
-        lanes.ask(random_questions(rng))
-        asked = {lane: lanes.question(lane, *rest) for lane, rest in random_questions(rng).items()}
+        slots.ask(random_questions(rng))
+        asked = {slot: slots.question(slot, *rest) for slot, rest in random_questions(rng).items()}
         with mock.patch.object(module, "forward", interrupted):
             try:
-                lanes.batch.ahead(asked)
+                slots.batch.ahead(asked)
             except KeyboardInterrupt:
-                lanes.last.update(asked)
+                slots.last.update(asked)
 
 
 def test_rows_are_stacked_and_only_new_ones_computed():
-    lanes, rows = Lanes(), []
+    slots, rows = Slots(), []
 
     def counting(llama, tokens, *rest):
         rows.append(len(tokens))
@@ -178,12 +180,12 @@ def test_rows_are_stacked_and_only_new_ones_computed():
             {0: ((1, 2, 3, 3), (3,), (0,)), 1: ((1, 4), (5,), (0,)), 2: ((6, 1), (), ())},  # 2 + 2 + 1
             {2: ((6, 1), (0,), (0,)), 1: ((1, 4), (5,), (0,))},  # the same tree is computed once more
         ]:
-            lanes.batch.ahead(asked)
+            slots.batch.ahead(asked)
     assert rows == [9, 5, 2]
 
 
 def test_a_new_text_is_read_alone_but_for_its_last_token():
-    lanes, rows = Lanes(), []
+    slots, rows = Slots(), []
 
     def counting(llama, tokens, *rest):
         rows.append(len(tokens))
@@ -192,30 +194,30 @@ def test_a_new_text_is_read_alone_but_for_its_last_token():
     text = (1, 2, 3) * 7
     with mock.patch.object(module, "forward", counting):
         for length in (14, 15, 16):
-            lanes.batch.ahead({0: (text[:length], (), ()), 1: ((), (), ())})
-            lanes.batch.ahead({0: ((), (), ())})
-    assert rows == [15 + 1, 15, 1]  # up to 15 new tokens are read together with the other lane's
-    lanes.compare({0: (text[:16], (), ())})
+            slots.batch.ahead({0: (text[:length], (), ()), 1: ((), (), ())})
+            slots.batch.ahead({0: ((), (), ())})
+    assert rows == [15 + 1, 15, 1]  # up to 15 new tokens are read together with the other slot's
+    slots.compare({0: (text[:16], (), ())})
 
 
 def test_memory_is_that_of_sessions_from_the_start():
     llama, _ = llama_of()
     one = CachedLlama(llama, context_limit=9)
     one.oracle(())
-    lanes = BatchedLlama(llama, 5, context_limit=9)
-    assert lanes.nbytes == 5 * one.nbytes
+    slots = BatchedLlama(llama, 5, context_limit=9)
+    assert slots.nbytes == 5 * one.nbytes
     rng = np.random.default_rng(0)
     for _ in range(50):
         context = rng.integers(VOCAB_SIZE, size=rng.integers(10))
-        lanes.batch.oracles[rng.integers(5)](context)
-    assert lanes.nbytes == 5 * one.nbytes
+        slots.batch.oracles[rng.integers(5)](context)
+    assert slots.nbytes == 5 * one.nbytes
 
 
 # Texts
 
 
-def stacked(seed=1, lanes=3, **sizes):
-    return BatchedLlama(llama_of(seed, **sizes)[0], lanes).batch
+def stacked(seed=1, slots=3, **sizes):
+    return BatchedLlama(llama_of(seed, **sizes)[0], slots).batch
 
 
 def single(seed=1, **sizes):
@@ -242,7 +244,7 @@ def same_texts(together, alone):
         np.testing.assert_allclose(ours.log_probs, theirs.log_probs, atol=1e-4)
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 5, 7])
+@pytest.mark.parametrize("slots", [1, 2, 5, 7])
 @pytest.mark.parametrize(
     ("make", "options"),
     [
@@ -257,65 +259,149 @@ def same_texts(together, alone):
     ],
     ids=["chains", "carries", "stops", "plain", "trees"],
 )
-def test_each_text_is_the_one_that_it_would_be_alone(lanes, make, options):
-    drafter = make(single(**SMALL))
+def test_each_text_is_the_one_that_it_would_be_alone(slots, make, options):
+    oracle = single(**SMALL)
     same_texts(
-        texts(stacked(lanes=lanes), each(drafter), **options),
-        texts_alone(single(), drafter, **options),
+        texts(stacked(slots=slots), each(lambda slot: make(oracle)), **options),
+        texts_alone(single(), make(oracle), **options),
     )
 
 
 def test_no_drafts_is_plain_decoding():
-    together = texts(stacked(), each(draft.model(single(**SMALL))), num_draft_tokens=0)
+    together = texts(stacked(), each(lambda slot: draft.model(single(**SMALL))), num_draft_tokens=0)
     for i, (ours, prompt) in enumerate(zip(together, PROMPTS, strict=True)):
         assert ours.tokens == sample(autoregress, single(), prompt, max_new_tokens=12, rng=i).tokens
 
 
-@pytest.mark.parametrize("lanes", [2, 5])
-def test_chains_are_drafted_in_stacked_passes(lanes):
+@pytest.mark.parametrize("slots", [2, 5])
+def test_chains_are_drafted_in_stacked_passes(slots):
     options = {"num_draft_tokens": 3}
-    small = stacked(lanes=lanes, max_position_embeddings=20, **SMALL)  # ends before the target does
+    small = stacked(slots=slots, max_position_embeddings=20, **SMALL)  # ends before the target does
     one = single(max_position_embeddings=20, **SMALL)
-    together = texts(stacked(lanes=lanes), chains(small), **options)
+    together = texts(stacked(slots=slots), chains(small), **options)
     same_texts(together, texts_alone(single(), draft.model(one), **options))
     assert {one.drafted for text in together for one in text.rounds} == {0, 1, 2, 3}
 
 
-def test_a_drafter_a_lane():
-    wrong = [draft.lookup(VOCAB_SIZE) for _ in range(3)]
-    same_texts(texts(stacked(), each(*wrong)), texts_alone(single(), draft.lookup(VOCAB_SIZE)))
+# A drafter that remembers its text
 
 
-def test_passes_are_made_for_all_texts_at_once():
-    target, small = stacked(lanes=5), stacked(lanes=5, **SMALL)
-    asked = {"target": [], "draft": []}
+def looking_ahead(slots):
+    """A target that is asked for its last pass again, and what makes the drafters that do so."""
+    stack = stacked(slots=slots)
+    target = replace(stack, oracles=tuple(map(keep_last_pass, stack.oracles)))
+    return target, lambda slot: draft.lookahead(target.oracles[slot], window=3)
 
-    def watched(batch, name):
-        def ahead(questions):
-            asked[name].append(len(questions))
-            batch.ahead(questions)
 
-        return replace(batch, ahead=ahead)
+def ahead_alone():
+    """Each text by a drafter of its own."""
+    oracle = keep_last_pass(single())
+    options = {"max_new_tokens": 12, "verify": verify.recursive}
+    return [
+        sample(generate, oracle, draft.lookahead(oracle, window=3), prompt, rng=i, **options)
+        for i, prompt in enumerate(PROMPTS)
+    ]
 
-    made = texts(
-        watched(target, "target"), chains(watched(small, "draft")), max_new_tokens=5, num_draft_tokens=2
+
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_a_text_has_a_drafter_of_its_own_whichever_slot_it_takes(slots):
+    target, make = looking_ahead(slots)
+    same_texts(texts(target, each(make), verify=verify.recursive), ahead_alone())
+
+
+def one_for_all(make):
+    """The fault: all texts are drafted from one pool."""
+    shared = make(0)
+    return BatchDrafter(
+        lambda wanted: {slot: shared.propose(*want[:3]) for slot, want in wanted.items()}, VOCAB_SIZE
     )
-    rounds = [len(text.rounds) for text in made]
-    assert asked["target"] == [sum(number > i for number in rounds) for i in range(max(rounds))]
-    assert len({len(text.rounds[0].tokens) for text in made}) > 1  # none waits for the shortest
-    assert asked["draft"][:2] == [5, 5]
-    assert len(asked["draft"]) <= 2 * max(rounds)
 
 
-def test_warps_of_lanes():
-    target, small = stacked(lanes=2), single(**SMALL)
+def one_a_slot(make):
+    """The fault: a text goes on with the pool of the one before it in its slot."""
+    made = {}
+
+    def propose(wanted):
+        return {slot: made.setdefault(slot, make(slot)).propose(*want[:3]) for slot, want in wanted.items()}
+
+    return BatchDrafter(propose, VOCAB_SIZE)
+
+
+@pytest.mark.parametrize(("fault", "slots"), [(one_for_all, 5), (one_a_slot, 1)])
+def test_a_drafter_that_is_shared_is_seen(fault, slots):
+    target, make = looking_ahead(slots)
+    with pytest.raises(AssertionError):
+        same_texts(texts(target, fault(make), verify=verify.recursive), ahead_alone())
+
+
+def test_drafters_are_made_when_they_are_first_needed():
+    made = []
+
+    def make(slot):
+        made.append(slot)
+        return draft.lookup(VOCAB_SIZE)
+
+    drafter = each(make)
+    assert made == [0, 0]  # to see that they are two
+    for _ in range(2):
+        made.clear()
+        texts(stacked(slots=2), drafter)
+        assert sorted(set(made)) == [0, 1]
+        assert len(made) == len(PROMPTS)
+    assert drafter.vocab_size == VOCAB_SIZE
+
+
+@contextmanager
+def counted_passes():
+    """The number of rows of each pass of a stacked model."""
+    rows = []
+
+    def counted(llama, tokens, *rest):
+        rows.append(len(tokens))
+        return forward(llama, tokens, *rest)
+
+    with mock.patch.object(module, "forward", counted):
+        yield rows
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 8])
+def test_c22_one_stacked_pass_a_round_whatever_the_batch_and_nobody_waits(size):
+    """In a round a text adds a row for its last token and one for each draft, and at first its prompt's."""
+    prompts = [(i % VOCAB_SIZE, i // VOCAB_SIZE) for i in range(size)]
+    drafter = each(lambda slot: draft.model(single(**SMALL)))
+    with counted_passes() as rows:
+        made = generate_batch(
+            chances(size), stacked(slots=size), drafter, prompts, max_new_tokens=12, num_draft_tokens=3
+        )
+    rounds = [text.rounds for text in made]
+    assert [len(text.tokens) for text in made] == [12] * size
+    assert len(rows) == max(map(len, rounds))
+    first, *others = (sum(1 + text[i].drafted for text in rounds if i < len(text)) for i in range(len(rows)))
+    assert rows == [first + 2 * size, *others]  # the model's own first token, and one more of the prompt
+    assert (len({len(text) for text in rounds}) > 1) == (size > 1)  # acceptance is ragged
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_chains_take_as_many_passes_as_tokens_whatever_the_batch(size):
+    with counted_passes() as rows:
+        drafts = chains(stacked(slots=size, **SMALL)).propose(
+            {slot: Wanted(chance, (1,), 3, {}) for slot, chance in enumerate(chances(size))}
+        )
+    assert [len(one) for one in drafts.values()] == [3] * size
+    assert rows == [2 * size, size, size]
+
+
+def test_warps_of_slots():
+    target, small = stacked(slots=2), single(**SMALL)
     colder = replace(target, oracles=tuple(map(temperature(0.5), target.oracles)))
     drafter = draft.model(temperature(0.5)(small))
-    same_texts(texts(colder, each(drafter)), texts_alone(temperature(0.5)(single()), drafter))
+    same_texts(
+        texts(colder, each(lambda slot: replace(drafter))), texts_alone(temperature(0.5)(single()), drafter)
+    )
 
 
 def test_limits_and_nothing_to_do():
-    drafter = each(draft.model(single(**SMALL)))
+    drafter = each(lambda slot: draft.model(single(**SMALL)))
     made = texts(stacked(), drafter, max_new_tokens=99)
     assert [text.stop_reason for text in made] == ["context_limit"] * 5
     assert [len(text.tokens) + len(prompt) for text, prompt in zip(made, PROMPTS, strict=True)] == [
@@ -337,9 +423,9 @@ def joint(chance, drafter, target=None):
 
 
 @pytest.mark.parametrize(
-    "drafter", [each(draft.model(DRAFT)), chains(Batch((DRAFT,) * 2))], ids=["each", "chains"]
+    "drafter", [each(lambda slot: draft.model(DRAFT)), chains(Batch((DRAFT,) * 2))], ids=["each", "chains"]
 )
-def test_the_law_of_two_texts_is_the_product_of_their_laws(drafter):
+def test_c22_the_exact_law_of_texts_decoded_together_is_the_product_of_their_own_laws(drafter):
     """Exact, by every path: with one chance for both, each text's questions are its own."""
     laws = [
         law(autoregress, TARGET, prompt, max_new_tokens=2).map(lambda made: made.tokens)
@@ -355,18 +441,18 @@ def test_the_law_of_two_texts_is_the_product_of_their_laws(drafter):
 
 
 def unmasked(queries, keys, values, mask):
-    """Lanes see what their buffers hold behind their own texts."""
+    """Slots see what their buffers hold behind their own texts."""
     return mix(queries, keys, values, np.where(np.isinf(mask), 0, mask))
 
 
 def without_rows(queries, keys, values, mask):
-    """Each row sees all of its lane's rows."""
+    """Each row sees all of its slot's rows."""
     mask = mask.copy()
     mask[:] = mask[:, -1:]
     return mix(queries, keys, values, mask)
 
 
-def lanes_mixed_up(queries, keys, values, mask):
+def slots_mixed_up(queries, keys, values, mask):
     return mix(queries, keys[::-1], values[::-1], mask)
 
 
@@ -375,19 +461,19 @@ def without_depth(tokens, parents):
     return np.arange(len(places)), mask
 
 
-class WithoutLanes(BatchedLlama):
-    """All lanes share the first one's buffers."""
+class WithoutSlots(BatchedLlama):
+    """All slots share the first one's buffers."""
 
-    def _view(self, lane):
+    def _view(self, slot):
         return super()._view(0)
 
 
 FAULTS = {
     "no padding": lambda: mock.patch.object(module, "mix", unmasked),
     "rows that see later ones": lambda: mock.patch.object(module, "mix", without_rows),
-    "lanes mixed up": lambda: mock.patch.object(module, "mix", lanes_mixed_up),
+    "slots mixed up": lambda: mock.patch.object(module, "mix", slots_mixed_up),
     "places of nodes by number, not by depth": lambda: mock.patch.object(module, "shape_of", without_depth),
-    "lanes that share a buffer": lambda: mock.patch.dict(globals(), BatchedLlama=WithoutLanes),
+    "slots that share a buffer": lambda: mock.patch.dict(globals(), BatchedLlama=WithoutSlots),
 }
 
 
@@ -405,7 +491,7 @@ def first_chance(wanted):
     """All texts are drafted by the chance of the first: they are no longer what they would be alone."""
     chance = wanted[min(wanted)].chance
     drafter = draft.model(single(**SMALL))
-    return {lane: drafter.propose(chance, *want[1:]) for lane, want in wanted.items()}
+    return {slot: drafter.propose(chance, *want[1:3]) for slot, want in wanted.items()}
 
 
 def test_drafts_of_another_text_are_seen():
@@ -416,15 +502,15 @@ def test_drafts_of_another_text_are_seen():
 
 
 def test_a_text_judged_behind_another_is_seen():
-    verified, contexts = loop._verified, [(1,)]
+    verified, contexts = loop.verified, [(1,)]
 
-    def faulty(target, one_draft, want, *rest):
-        contexts.append(want.context)
-        return verified(target, one_draft, want._replace(context=contexts.pop(0)), *rest)
+    def faulty(chance, target, one_draft, context, **options):
+        contexts.append(context)
+        return verified(chance, target, one_draft, contexts.pop(0), **options)
 
-    right = law(joint, each(draft.model(DRAFT)))
-    with mock.patch.object(loop, "_verified", faulty):
-        assert law(joint_from_start(contexts), each(draft.model(DRAFT))) != right
+    right = law(joint, each(lambda slot: draft.model(DRAFT)))
+    with mock.patch.object(loop, "verified", faulty):
+        assert law(joint_from_start(contexts), each(lambda slot: draft.model(DRAFT))) != right
 
 
 def joint_from_start(contexts):
@@ -439,11 +525,13 @@ def joint_from_start(contexts):
 
 # Errors
 
+LOOKUPS = each(lambda slot: draft.lookup(VOCAB_SIZE))
+
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: BatchedLlama(llama_of()[0], 0), "lanes = 0 is too small: give an int of at least 1"),
+        (lambda: BatchedLlama(llama_of()[0], 0), "slots = 0 is too small: give an int of at least 1"),
         (
             lambda: BatchedLlama(llama_of()[0], 2, context_limit=24),
             "context_limit is 24: the model has positions for contexts of 23 tokens at most",
@@ -458,34 +546,93 @@ def joint_from_start(contexts):
         ),
         (
             lambda: stacked().oracles[0].score_tree((1,) * 22, (1,) * 66, (0,) * 66),
-            "a tree of 66 nodes behind 22 tokens: the lane has room for 65",
+            "a tree of 66 nodes behind 22 tokens: the slot has room for 65",
         ),
         (
             lambda: stacked(bos_token_id=None).oracles[0](()),
             "an empty context, and this model has no first token (bos_token_id): give one token or more",
         ),
-        (each, "each() of no drafter: give one for all lanes, or one a lane"),
         (
-            lambda: Batch(()),
-            "a batch with no lane: give an oracle a lane, Batch((oracle,) * 8)",
+            lambda: each(draft.model(DRAFT)),
+            "each of a Drafter: give a function that makes a drafter for each text, "
+            "each(lambda slot: draft.model(oracle))",
         ),
+        (
+            lambda: each(None),
+            "each of None: give a function that makes a drafter for each text, "
+            "each(lambda slot: draft.model(oracle))",
+        ),
+        (
+            lambda: each(lambda slot: DRAFT),
+            "each of a function that returned an Oracle: let it return a drafter, "
+            "each(lambda slot: draft.model(oracle))",
+        ),
+        (
+            lambda: each([draft.lookup(VOCAB_SIZE)].__getitem__),
+            "each of a function that returned the same drafter twice: make a new one at each call, "
+            "each(lambda slot: draft.model(oracle))",
+        ),
+        (lambda: chains(DRAFT), "chains of an Oracle: give a batch, chains(Batch((oracle,) * 8))"),
+        (lambda: Batch([TARGET]), "Batch of a list: give a tuple, Batch((oracle,) * 8)"),
+        (lambda: Batch(TARGET), "Batch of an Oracle: give a tuple, Batch((oracle,) * 8)"),
+        (lambda: Batch(()), "Batch of no oracle: give a tuple with one a slot, Batch((oracle,) * 8)"),
+        (lambda: Batch((TARGET, None)), "slot 1 has None: give oracles, Batch((oracle,) * 8)"),
         (
             lambda: Batch((TARGET, single())),
-            "lane 1 has Oracle(vocab_size=7, context_limit=23) and lane 0 "
-            "Oracle(vocab_size=3, context_limit=None): give lanes of one model",
+            "slot 1 has Oracle(vocab_size=7, context_limit=23) and slot 0 "
+            "Oracle(vocab_size=3, context_limit=None): give oracles of one model",
         ),
         (
-            lambda: texts(stacked(lanes=3), chains(stacked(lanes=2))),
-            "the draft has 2 lanes, and lane 2 is asked: give more",
+            lambda: texts(TARGET, each(lambda slot: draft.model(DRAFT))),
+            "the target is an Oracle: give a batch, Batch((oracle,) * 8), or that of a BatchedLlama",
+        ),
+        (
+            lambda: texts(BatchedLlama(llama_of()[0], 2), each(lambda slot: draft.model(DRAFT))),
+            "the target is a BatchedLlama: give a batch, Batch((oracle,) * 8), or that of a BatchedLlama",
+        ),
+        (
+            lambda: texts(stacked(), draft.model(single())),
+            "the drafter is a Drafter: make one for batches, each(lambda slot: draft.model(oracle)) or "
+            "chains(Batch((oracle,) * 8))",
+        ),
+        (
+            lambda: generate_batch(range(2), stacked(), LOOKUPS, PROMPTS[:2], max_new_tokens=1),
+            "chance 0 is 0: give a Sampler(np.random.default_rng(seed))",
+        ),
+        (
+            lambda: generate_batch(chances()[0], stacked(), LOOKUPS, PROMPTS, max_new_tokens=1),
+            "the chances are a Sampler: give a list with one a text, "
+            "[Sampler(np.random.default_rng(seed)) for seed in range(8)]",
+        ),
+        (
+            lambda: generate_batch(chances(), stacked(), LOOKUPS, 3, max_new_tokens=1),
+            "the prompts are 3: give a list with one a text, [(1, 2), (3,)]",
+        ),
+        (
+            lambda: generate_batch(chances(2), stacked(), LOOKUPS, (1, 2), max_new_tokens=1),
+            "the context 1 is not made of tokens: give a tuple of ints",
+        ),
+        (
+            lambda: texts(stacked(), BatchDrafter(lambda wanted: [], VOCAB_SIZE)),
+            "the drafter returned a list: return a mapping from slots to drafts",
+        ),
+        (
+            lambda: texts(stacked(), BatchDrafter(lambda wanted: {7: draft.Draft((), ())}, VOCAB_SIZE)),
+            "the drafter was asked for slots [0, 1, 2] and drafted for [7]: draft for each, NO_DRAFT where "
+            "there is nothing to draft",
+        ),
+        (
+            lambda: texts(stacked(slots=3), chains(stacked(slots=2))),
+            "the draft has 2 slots, and slot 2 is asked: give more",
         ),
         (
             lambda: generate_batch(
-                chances(2), stacked(), each(draft.model(single())), PROMPTS, max_new_tokens=1
+                chances(2), stacked(), each(lambda slot: draft.model(single())), PROMPTS, max_new_tokens=1
             ),
             "2 chances for 5 prompts: give each text its own",
         ),
         (
-            lambda: texts(stacked(), each(draft.model(DRAFT))),
+            lambda: texts(stacked(), each(lambda slot: draft.model(DRAFT))),
             "the target has 7 tokens and the draft 3: give a draft with the target's vocabulary",
         ),
         (
@@ -493,20 +640,20 @@ def joint_from_start(contexts):
             "the target has 7 tokens and the draft 3: give a draft with the target's vocabulary",
         ),
         (
-            lambda: texts(stacked(), BatchDrafter(lambda wanted: {}, VOCAB_SIZE)),
+            lambda: texts(stacked(), BatchDrafter(dict.fromkeys, VOCAB_SIZE)),
             "the drafter returned None: return a Draft(tokens, probs)",
         ),
         (
-            lambda: texts(stacked(), each(draft.model(single())), stop_tokens={9}),
+            lambda: texts(stacked(), each(lambda slot: draft.model(single())), stop_tokens={9}),
             "stop token 9: give tokens from 0 to 6",
         ),
         (
-            lambda: texts(stacked(), each(draft.model(single())), max_new_tokens=-1),
+            lambda: texts(stacked(), each(lambda slot: draft.model(single())), max_new_tokens=-1),
             "max_new_tokens = -1 is too small: give an int of at least 0",
         ),
         (
             lambda: generate_batch(
-                chances(1), stacked(), each(draft.model(single())), [(1,) * 24], max_new_tokens=1
+                chances(1), stacked(), each(lambda slot: draft.model(single())), [(1,) * 24], max_new_tokens=1
             ),
             "a prompt of 24 tokens: the target's limit is 23; shorten it",
         ),
@@ -517,8 +664,8 @@ def test_what_is_refused(call, message):
         call()
 
 
-def test_a_drafter_can_be_called():
-    drafter = each(draft.model(DRAFT))
+@pytest.mark.parametrize("drafter", [LOOKUPS, chains(Batch((DRAFT,)))], ids=["each", "chains"])
+def test_of_nothing_wanted_nothing_is_drafted(drafter):
     assert drafter({}) == {}
 
 
@@ -532,7 +679,7 @@ def page_rows(name):
     return {int(line[0]): [float(cell.split(" ")[0].replace(",", "")) for cell in line[1:]] for line in lines}
 
 
-def test_c22_speculation_pays_for_one_text_and_not_for_many():
+def test_the_page_speculation_pays_for_one_text_and_not_for_many():
     """As measured, with the roofline beside it; after plain decoding, three columns a draft length."""
     rows = page_rows("speedups")
     assert tuple(rows) == script.BATCHES

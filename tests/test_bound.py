@@ -432,7 +432,7 @@ def test_a_drafter_without_an_end_is_told_so():
 
 
 def test_parts_are_checked():
-    with pytest.raises(ValueError, match="the drafter is a Oracle: make a drafter"):
+    with pytest.raises(ValueError, match="the drafter is an Oracle: make a drafter"):
         whole(table(TARGET), table(DRAFT), num_draft_tokens=2)
     with pytest.raises(ValueError, match="is too small"):
         whole(table(TARGET), model(table(DRAFT)), num_draft_tokens=-1)

@@ -465,7 +465,7 @@ def test_of_plain_tokens_the_leading_drafts_count_as_accepted_and_probabilities_
     ("parts", "message"),
     [
         ((lambda context: [1], model(DRAFT), verify.token), r"the target is a function: make an oracle"),
-        ((TARGET, DRAFT, verify.token), r"the drafter is a Oracle: make a drafter, draft\.model"),
+        ((TARGET, DRAFT, verify.token), r"the drafter is an Oracle: make a drafter, draft\.model"),
         ((TARGET, None, verify.token), r"the drafter is None: make a drafter"),
         ((TARGET, model(DRAFT), "token"), r"the verifier is 'token': give a function, such as verify\.token"),
         ((TARGET, model(DRAFT), VERIFIERS["token"]), r"the verifier is a Verifier: give a function"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import index
 from typing import Any
 
@@ -17,16 +18,33 @@ def check_parts(target: Any, drafter: Any, verify: Any) -> None:
     """Raise where a target, a drafter or a verifier is something else, or speaks of other tokens."""
     check_target(target)
     if isinstance(drafter, Oracle) or not callable(drafter):
-        raise ValueError(f"the drafter is {_kind(drafter)}: make a drafter, draft.model(oracle)")
+        raise ValueError(f"the drafter is {kind_of(drafter)}: make a drafter, draft.model(oracle)")
     if not callable(verify):
-        raise ValueError(f"the verifier is {_kind(verify)}: give a function, such as verify.token")
+        raise ValueError(f"the verifier is {kind_of(verify)}: give a function, such as verify.token")
     check_vocabulary(target, drafter)
 
 
 def check_target(target: Any) -> None:
     """Raise where a target is no oracle."""
     if not isinstance(target, Oracle):
-        raise ValueError(f"the target is {_kind(target)}: make an oracle, from_probs(function, vocab_size)")
+        raise ValueError(f"the target is {kind_of(target)}: make an oracle, from_probs(function, vocab_size)")
+
+
+def check_texts(chances: Any, contexts: Any) -> None:
+    """Raise where texts decoded side by side have no chance or no prompt each."""
+    for name, given, right in (
+        ("chances", chances, "[Sampler(np.random.default_rng(seed)) for seed in range(8)]"),
+        ("prompts", contexts, "[(1, 2), (3,)]"),
+    ):
+        if not isinstance(given, Sequence):
+            raise ValueError(f"the {name} are {kind_of(given)}: give a list with one a text, {right}")
+    for number, chance in enumerate(chances):
+        if not (hasattr(chance, "flip") and hasattr(chance, "pick")):
+            raise ValueError(
+                f"chance {number} is {kind_of(chance)}: give a Sampler(np.random.default_rng(seed))"
+            )
+    if len(chances) != len(contexts):
+        raise ValueError(f"{len(chances)} chances for {len(contexts)} prompts: give each text its own")
 
 
 def check_draft(draft: Any, num_draft_tokens: int, vocab_size: int, context: Context) -> None:
@@ -35,7 +53,7 @@ def check_draft(draft: Any, num_draft_tokens: int, vocab_size: int, context: Con
     Of a read-only array only the shape is looked at: oracles hand out such rows, checked.
     """
     if not isinstance(draft, Draft | DraftTree):
-        raise ValueError(f"the drafter returned {_kind(draft)}: return a Draft(tokens, probs)")
+        raise ValueError(f"the drafter returned {kind_of(draft)}: return a Draft(tokens, probs)")
     if draft.depth > num_draft_tokens:
         raise ValueError(f"the drafter proposed {draft.depth} tokens where {num_draft_tokens} were asked for")
     nodes = range(len(draft)) if isinstance(draft, Draft) else draft.draws
@@ -56,7 +74,7 @@ def _not_a_row(row: Any, where: str, vocab_size: int) -> ValueError:
         return ValueError(
             f"the drafter's rows have {len(row)} tokens, the target's {vocab_size}: share a vocabulary"
         )
-    kind = f"an array of shape {row.shape}" if isinstance(row, np.ndarray) else _kind(row)
+    kind = f"an array of shape {row.shape}" if isinstance(row, np.ndarray) else kind_of(row)
     return ValueError(
         f"the drafter's row {where} is {kind}: give an array of shape (V,), np.array(row) or rational(row)"
     )
@@ -134,5 +152,9 @@ def check_stop_tokens(stop_tokens: Any, vocab_size: int) -> frozenset[int]:
     return tokens
 
 
-def _kind(thing: Any) -> str:
-    return f"{thing!r}" if isinstance(thing, (str, int, float, type(None))) else f"a {type(thing).__name__}"
+def kind_of(thing: Any) -> str:
+    """What somebody passed, for an error: a short value itself, of others the type."""
+    if isinstance(thing, (str, int, float, type(None))):
+        return repr(thing)
+    name = type(thing).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"

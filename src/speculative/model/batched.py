@@ -15,11 +15,14 @@ import numpy as np
 from speculative._numbers import count
 from speculative.batch import Batch, Question
 from speculative.distribution import Context
+from speculative.model.attention import mix, shape_of
 from speculative.model.blocks import Floats, product
-from speculative.model.cache import ROOM, Buffers, CachedLlama, Session, mix, shape_of
+from speculative.model.cache import CachedLlama
 from speculative.model.llama import Integers, Llama, forward
+from speculative.model.session import ROOM, Buffers, Session
 from speculative.model.text import Characters
 from speculative.model.tokenizer import Subwords
+from speculative.model.tokens import sequence
 from speculative.oracle import from_logits
 
 __all__ = ["BatchedLlama"]
@@ -28,12 +31,12 @@ ALONE = 16  # a text with so many tokens to read and more reads all but the last
 
 
 class BatchedLlama:
-    """A Llama with a lane for each of several texts; `batch` has its laws of their next tokens.
+    """A Llama with a slot for each of several texts; `batch` has its laws of their next tokens.
 
     Parameters
     ----------
     llama : Llama
-    lanes : int
+    slots : int
         How many texts are read side by side.
     tokenizer : Characters or Subwords, optional
         What reads and writes text for it.
@@ -43,12 +46,12 @@ class BatchedLlama:
     Raises
     ------
     ValueError
-        For no lane, and for a limit beyond the model's positions. At a call, for a tree that takes more than
+        For no slot, and for a limit beyond the model's positions. At a call, for a tree that takes more than
         64 positions behind the longest context.
 
     Notes
     -----
-    A lane takes the memory of a session of :class:`CachedLlama`, all of it from the start. Not for two
+    A slot takes the memory of a session of :class:`CachedLlama`, all of it from the start. Not for two
     threads at a time. A row of a stacked pass is rounded otherwise than that of a pass alone: they differ by
     about 1e-7.
     """
@@ -56,94 +59,94 @@ class BatchedLlama:
     def __init__(
         self,
         llama: Llama,
-        lanes: int,
+        slots: int,
         *,
         tokenizer: Characters | Subwords | None = None,
         context_limit: int | None = None,
     ) -> None:
         one, config = CachedLlama(llama, tokenizer=tokenizer, context_limit=context_limit), llama.config
-        self.llama, self._sequence, lanes = llama, one.sequence, count("lanes", lanes)
+        self.llama, self._sequence, slots = llama, partial(sequence, one.first), count("slots", slots)
         positions, width = len(one.first) + one.longest + ROOM, config.head_dim
-        shape = config.num_hidden_layers, lanes, config.num_key_value_heads
+        shape = config.num_hidden_layers, slots, config.num_key_value_heads
         self._keys = np.zeros((*shape, width, positions), dtype=np.float32)  # what is padded must be finite
         self._values = np.zeros((*shape, positions, width), dtype=np.float32)
-        self._hidden = np.zeros((lanes, positions, config.hidden_size), dtype=np.float32)
-        self._sessions = [Session(llama, self._view(lane)) for lane in range(lanes)]
+        self._hidden = np.zeros((slots, positions, config.hidden_size), dtype=np.float32)
+        self._sessions = [Session(llama, self._view(slot)) for slot in range(slots)]
         self._answers = dict[int, tuple[Question, Floats]]()
         self.batch = Batch(
             tuple(
                 from_logits(
-                    partial(self._row, lane),
+                    partial(self._row, slot),
                     config.vocab_size,
-                    score_tree=partial(self._rows, lane),
+                    score_tree=partial(self._rows, slot),
                     vocabulary=one.oracle.vocabulary,
                     context_limit=one.longest,
                 )
-                for lane in range(lanes)
+                for slot in range(slots)
             ),
             self.read,
         )
 
-    def _view(self, lane: int) -> Buffers:
-        """A lane's part of the buffers of all."""
+    def _view(self, slot: int) -> Buffers:
+        """A slot's part of the buffers of all."""
         buffers = Buffers(self.llama.config, 0)
-        buffers.keys, buffers.values = self._keys[:, lane], self._values[:, lane]
-        buffers.hidden = self._hidden[lane]
+        buffers.keys, buffers.values = self._keys[:, slot], self._values[:, slot]
+        buffers.hidden = self._hidden[slot]
         return buffers
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the lanes' buffers take."""
+        """Bytes that the slots' buffers take."""
         return self._keys.nbytes + self._values.nbytes + self._hidden.nbytes
 
     def read(self, questions: Mapping[int, Question]) -> None:
-        """Compute what lanes are about to be asked, in one stacked pass.
+        """Compute what slots are about to be asked, in one stacked pass.
 
         Parameters
         ----------
-        questions : mapping from lanes to (context, tokens, parents)
+        questions : mapping from slots to (context, tokens, parents)
             As of :meth:`Oracle.score_tree`.
         """
         if not questions:
             return
-        parts = [self._part(lane, question) for lane, question in questions.items()]
+        parts = [self._part(slot, question) for slot, question in questions.items()]
         if any(part.rows for part in parts):
             self._compute([part for part in parts if part.rows])
         for part in parts:
             part.session.keep(part.sequence, *part.question[1:])
         asked = [range(len(part.sequence) - 1, part.start + part.rows) for part in parts]
-        lanes = np.repeat([part.lane for part in parts], [len(places) for places in asked])
-        logits = product(self._hidden[lanes, np.concatenate(asked)], self.llama.head)
+        slots = np.repeat([part.slot for part in parts], [len(places) for places in asked])
+        logits = product(self._hidden[slots, np.concatenate(asked)], self.llama.head)
         for part, places in zip(parts, asked, strict=True):
-            self._answers[part.lane] = part.question, logits[: len(places), : self.llama.config.vocab_size]
+            self._answers[part.slot] = part.question, logits[: len(places), : self.llama.config.vocab_size]
             logits = logits[len(places) :]
 
-    def _part(self, lane: int, question: Question) -> _Part:
-        """Cut a lane back to what its question has in common with it."""
+    def _part(self, slot: int, question: Question) -> _Part:
+        """Cut a slot back to what its question has in common with it."""
         context, tokens, parents = question
-        session, sequence = self._sessions[lane], self._sequence(context)
+        session, sequence = self._sessions[slot], self._sequence(context)
         if (nodes := self._hidden.shape[1] - len(sequence)) < len(tokens):
             raise ValueError(
-                f"a tree of {len(tokens)} nodes behind {len(context)} tokens: the lane has room for {nodes}"
+                f"a tree of {len(tokens)} nodes behind {len(context)} tokens: the slot has room for {nodes}"
             )
         session.cut_back(sequence)
         if len(sequence) - len(session.tokens) >= ALONE:
             session.read(sequence[:-1])
         start = len(session.tokens)
         depths, mask = shape_of(len(sequence) - start, parents)
-        return _Part(lane, session, sequence, question, start, len(depths), depths, mask)
+        return _Part(slot, session, sequence, question, start, len(depths), depths, mask)
 
     def _compute(self, parts: Sequence[_Part]) -> None:
         """Compute the rows of several texts in one pass."""
         config, rows = self.llama.config, [part.rows for part in parts]
-        lanes = np.repeat([part.lane for part in parts], rows)
+        slots = np.repeat([part.slot for part in parts], rows)
         starts = np.repeat([part.start for part in parts], rows)
         row_of = np.concatenate([np.arange(number) for number in rows])
         places = starts + row_of
-        used, most, seen = lanes.max() + 1, max(rows), places.max() + 1
+        used, most, seen = slots.max() + 1, max(rows), places.max() + 1
         mask = np.zeros((used, most, 1, seen), dtype=np.float32)
         for part in parts:
-            own = mask[part.lane, : part.rows, :, part.start :]
+            own = mask[part.slot, : part.rows, :, part.start :]
             own[..., part.rows :] = -np.inf
             if part.mask is not None:
                 own[..., : part.rows] = part.mask
@@ -152,38 +155,38 @@ class BatchedLlama:
 
         def attend(layer: int, queries: Floats, keys: Floats, values: Floats) -> Floats:
             all_keys, all_values = self._keys[layer, :used], self._values[layer, :used]
-            all_keys[lanes, :, :, places] = keys
-            all_values[lanes, :, places] = values
-            padded[row_of, lanes] = queries
+            all_keys[slots, :, :, places] = keys
+            all_values[slots, :, places] = values
+            padded[row_of, slots] = queries
             mixed = mix(
                 padded.reshape(most, -1, config.head_dim),
                 all_keys.reshape(-1, *all_keys.shape[2:])[..., :seen],
                 all_values.reshape(-1, *all_values.shape[2:])[:, :seen],
                 mask,
             )
-            attended: Floats = mixed.reshape(most, used, -1)[row_of, lanes]
+            attended: Floats = mixed.reshape(most, used, -1)[row_of, slots]
             return attended
 
         tokens = [token for part in parts for token in (part.sequence + part.question[1])[part.start :]]
         depths = np.concatenate([part.depths for part in parts])
-        self._hidden[lanes, places] = forward(self.llama, np.array(tokens), starts + depths, attend)
+        self._hidden[slots, places] = forward(self.llama, np.array(tokens), starts + depths, attend)
 
-    def _row(self, lane: int, context: Context) -> Floats:
-        row: Floats = self._rows(lane, context, (), ())[0]
+    def _row(self, slot: int, context: Context) -> Floats:
+        row: Floats = self._rows(slot, context, (), ())[0]
         return row
 
-    def _rows(self, lane: int, context: Context, tokens: Context, parents: Context) -> Floats:
+    def _rows(self, slot: int, context: Context, tokens: Context, parents: Context) -> Floats:
         """Logits after the context and after each node, shape (1 + nodes, V), computed ahead or now."""
         question = context, tokens, parents
-        if lane not in self._answers or self._answers[lane][0] != question:
-            self.read({lane: question})
-        return self._answers[lane][1]
+        if slot not in self._answers or self._answers[slot][0] != question:
+            self.read({slot: question})
+        return self._answers[slot][1]
 
 
 class _Part(NamedTuple):
     """One text's part of a stacked pass: which of its rows are computed, from where on."""
 
-    lane: int
+    slot: int
     session: Session
     sequence: Context
     question: Question
