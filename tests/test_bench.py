@@ -27,7 +27,7 @@ from speculative.distribution import point_mass
 from speculative.draft import NO_DRAFT, Draft, Drafter
 from speculative.metrics import Statistics
 from speculative.model import CachedLlama, Llama
-from speculative.model.cache import common
+from speculative.model.tokens import common
 from speculative.oracle import Oracle, from_probs
 
 V = 5
@@ -430,7 +430,7 @@ def test_greedy_texts_are_compared_token_for_token():
 
 
 def near_tie(odd):
-    """A law that says token 1 by a little, less and less, and where it is scored in a pass token 2."""
+    """A law that says token 1 by a little, less and less, and in a pass after `odd` tokens token 2."""
 
     def row(context, sign=1):
         little = sign * 1e-6 / len(context)
@@ -446,16 +446,35 @@ def test_a_difference_is_found_with_the_gap_of_its_logits():
     oracle = near_tie(odd=7)
     contender = Contender(lambda: (temperature(0)(oracle), lambda chance, context, most: NO_DRAFT), 2)
     found = compare_greedy(oracle, contender, [(1, 1), (1, 1, 1)], max_new_tokens=9)
-    assert found.tokens == 6 + 5  # both up to the first difference
+    assert (found.tokens, found.identical) == (18, 16)
     assert [each[:4] for each in found.differences] == [(0, 5, 1, 2), (1, 4, 1, 2)]
     assert found.differences[0].gap == pytest.approx(2e-6 / 7 / 0.3, rel=1e-3)
 
 
 def test_another_model_differs_by_infinitely_much_where_it_says_what_cannot_be():
+    """After each difference it is compared behind the plain text, up to the last token."""
     counting, still = Machine().target, from_probs(lambda context: point_mass(0, V), V)
     contender = Contender(lambda: (still, lambda chance, context, most: NO_DRAFT), 2)
-    found = compare_greedy(counting, contender, [(0, 1)], max_new_tokens=5)
-    assert found == Comparison(1, (Difference(0, 0, 2, 0, math.inf),))
+    found = compare_greedy(counting, contender, [(0, 1)], max_new_tokens=6)
+    assert found == Comparison(
+        6,
+        tuple(Difference(0, at, plain, 0, math.inf) for at, plain in enumerate((2, 3, 4, 0, 1, 2)) if plain),
+    )
+    assert found.identical == 1
+
+
+def test_drafts_that_are_wrong_are_no_differences_and_a_rule_that_keeps_them_is_found_out():
+    machine = Machine()
+
+    def trusting(chance, drafted, target_probs):
+        return verify.token(chance, drafted, drafted.probs + tuple(target_probs[-1:]))
+
+    contender = machine.contender(wrong={7, 10, 11})
+    assert compare_greedy(machine.target, contender, [COUNTING[:4]], max_new_tokens=20) == Comparison(20, ())
+    found = compare_greedy(
+        machine.target, contender._replace(verify=trusting), [COUNTING[:4]], max_new_tokens=20
+    )
+    assert [each.position for each in found.differences] == [3, 6, 7]
 
 
 def test_excerpts_are_pieces_of_the_text_at_places_of_their_own():

@@ -12,6 +12,7 @@ from plain_llama import config_of, weights_of
 from speculative import draft, show, temperature
 from speculative.bench import Costs, Measured, Race, Spread
 from speculative.cli import threads
+from speculative.cli.bench import OF_SHAKESPEARE
 from speculative.cli.cases import Case, cases_of
 from speculative.cli.drafting import shape_of
 from speculative.cli.trained import TRAINED, kind_named
@@ -118,7 +119,7 @@ def test_drafters_by_default(run, models, data, monkeypatch):
         "speculative.cli.bench.cases_of", lambda name, *rest: asked.append((name, rest[-1])) or []
     )
     run("bench", "--target", "shakespeare", *SMALL)
-    assert asked == [(name, [3, 5]) for name in ("ngram", "suffix")]
+    assert asked == [(name, [3, 5]) for name in OF_SHAKESPEARE]
 
 
 def test_costs_are_taken_on_other_pieces_of_the_text_than_the_prompts(data, models, monkeypatch):

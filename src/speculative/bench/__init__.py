@@ -17,19 +17,21 @@ from speculative.bench.contender import Contender, excerpts
 from speculative.bench.costs import Costs, costs
 from speculative.bench.greedy import Comparison, Difference, compare_greedy
 from speculative.bench.measured import Measured, measure
-from speculative.bench.race import Race, Spread, race
+from speculative.bench.race import Heat, Race, Spread, heat, race
 
 __all__ = [
     "Comparison",
     "Contender",
     "Costs",
     "Difference",
+    "Heat",
     "Measured",
     "Race",
     "Spread",
     "compare_greedy",
     "costs",
     "excerpts",
+    "heat",
     "measure",
     "race",
 ]

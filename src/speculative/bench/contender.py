@@ -73,9 +73,11 @@ def check_prompts(target: Oracle, prompts: Sequence[Context], max_new_tokens: in
         )
 
 
-def begun(contender: Contender, prompt: Context) -> tuple[Oracle, Propose]:
-    """Have the models read a prompt but for its last token, and return the parts of a loop."""
-    target, drafter = contender.make()
-    sample(drafter, prompt[:-1], contender.num_draft_tokens, rng=0)
-    target.row(prompt[:-1])
+def begun(contender: Contender, prompt: Context, *others: Oracle) -> tuple[Oracle, Propose]:
+    """Have the models, and others, read a prompt but for its last token, and return the parts of a loop."""
+    if len(prompt) > 1:
+        target, drafter = contender.make()
+        sample(drafter, prompt[:-1], contender.num_draft_tokens, rng=0)
+        for each in (target, *others):
+            each.row(prompt[:-1])
     return contender.make()

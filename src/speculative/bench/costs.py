@@ -201,8 +201,7 @@ def _singles(
     target: Oracle, contender: Contender, text: Context, start: int, clock: Clock
 ) -> Iterator[tuple[float, Row]]:
     """Yield the time of a pass over one row at each place of a text, and the row."""
-    begun(contender, text[:start])
-    target.row(text[: start - 1])  # it may have a cache of its own
+    begun(contender, text[:start], target)
     for at in range(start, len(text)):
         context = text[:at]
         before = clock()

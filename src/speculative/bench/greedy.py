@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from speculative.bench.contender import Contender, check_prompts
 from speculative.chance import sample
-from speculative.decode import autoregress, generate
+from speculative.decode import autoregress, stream
 from speculative.distribution import Context
 from speculative.oracle import Oracle
 from speculative.warp import temperature
 
 
 class Difference(NamedTuple):
-    """Where two greedy texts part."""
+    """A token that speculation chose otherwise."""
 
     prompt: int
     position: int
@@ -30,8 +31,13 @@ class Comparison(NamedTuple):
     """Greedy texts decoded both ways."""
 
     tokens: int
-    """How many were compared: of each prompt those up to the first difference."""
+    """How many were compared: all."""
     differences: tuple[Difference, ...]
+
+    @property
+    def identical(self) -> int:
+        """How many were the same."""
+        return self.tokens - len(self.differences)
 
 
 def compare_greedy(
@@ -52,27 +58,37 @@ def compare_greedy(
     -------
     Comparison
         In exact arithmetic there is no difference. A pass over several rows rounds otherwise than a pass over
-        one, so that two tokens whose logits are closer than that may change places; then `gap` is tiny.
+        one, so that two tokens whose logits are closer than that may change places; then `gap` is tiny. After
+        a difference speculation goes on behind the plain text up to there, so that every token is compared
+        after the same context.
     """
     check_prompts(oracle, prompts, max_new_tokens)
     greedy = temperature(0)(oracle)
     compared, differences = 0, []
     for number, prompt in enumerate(prompts):
         plain = sample(autoregress, greedy, prompt, max_new_tokens=max_new_tokens).tokens
-        done = sample(
-            generate,
+        compared += len(plain)
+        for at, token in _others(contender, prompt, plain):
+            row = oracle(prompt + plain[:at])
+            gap = abs(math.log(row[plain[at]]) - math.log(row[token])) if row[token] else math.inf
+            differences.append(Difference(number, at, plain[at], token, gap))
+    return Comparison(compared, tuple(differences))
+
+
+def _others(contender: Contender, prompt: Context, plain: Context) -> Iterator[tuple[int, int]]:
+    """Yield where speculation says another token than the plain text, and which."""
+    at = 0
+    while at < len(plain):
+        rounds = sample(
+            stream,
             *contender.make(),
-            prompt,
-            max_new_tokens=max_new_tokens,
+            prompt + plain[:at],
+            max_new_tokens=len(plain) - at,
             num_draft_tokens=contender.num_draft_tokens,
             verify=contender.verify,
-        ).tokens
-        at = next((i for i, (one, other) in enumerate(zip(plain, done, strict=True)) if one != other), None)
-        if at is None:
-            compared += len(plain)
-            continue
-        compared += at + 1
-        row = oracle(prompt + plain[:at])
-        gap = abs(math.log(row[plain[at]]) - math.log(row[done[at]])) if row[done[at]] else math.inf
-        differences.append(Difference(number, at, plain[at], done[at], gap))
-    return Comparison(compared, tuple(differences))
+        )
+        for token in chain.from_iterable(one.tokens for one in rounds):
+            at += 1
+            if token != plain[at - 1]:
+                yield at - 1, token
+                break

@@ -113,8 +113,7 @@ def heat(
     found = Heat(np.empty((2, len(prompts))), [])
     for place, prompt in enumerate(prompts):
         for way in (0, 1) if (turn + place) % 2 else (1, 0):
-            parts = begun(contender, prompt)
-            target.row(prompt[:-1])  # it may have a cache of its own
+            parts = begun(contender, prompt, target)  # which may have a cache of its own
             rng = np.random.default_rng((seed, turn, place))
             start = clock()
             if way:

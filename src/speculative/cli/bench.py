@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,9 +22,7 @@ from speculative.cli.trained import TRAINED, kind_named, load_drafter
 from speculative.verify import VERIFIERS
 
 PROMPT = 64  # tokens
-TEXTS = (
-    4  # a repeat, that the parts of a round are timed on, as long as a prompt and what is decoded behind it
-)
+TEXTS = 4  # in each repeat, to time the parts of a round on: a prompt's tokens and those decoded behind it
 OF_SHAKESPEARE = "ngram", "suffix"
 OF_ANY = "lookup", "suffix"
 EXAMPLES = """[bold]Examples[/bold]
@@ -140,7 +139,7 @@ def bench(
     warp = options.warp_of(temperature, top_k, top_p, min_p)
     if plot is not None:
         check_suffix(plot)
-    begin_with(threads)
+    begin_with(threads, sys.argv[1:])
     with options.only_json(as_json), options.blamed(*names), show.progress(len(cases) + 1) as advance:
         advance(f"loading {target}")
         try:

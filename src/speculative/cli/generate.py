@@ -213,7 +213,7 @@ def run(
             start = time.perf_counter()
     before_timing()
     timing = measure(
-        settings.loop(),
+        settings.loop,
         settings.context,
         settings.num_tokens,
         seed=settings.seed + 1,

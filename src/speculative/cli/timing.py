@@ -1,22 +1,19 @@
-"""How long a token takes, speculatively and by the target alone, measured in turns on the same machine."""
+"""How long a token takes, speculatively and by the target alone, on the stopwatch that `bench` races with."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-import numpy as np
-
-from speculative.chance import sample
+from speculative.bench import Contender, heat
 from speculative.cli.trained import Loop
-from speculative.decode import Round, autoregress, stream
+from speculative.decode import Verify
 from speculative.distribution import Context
-from speculative.oracle import Oracle
 
-STRETCHES = 8
-MOST_TOKENS = 400  # that are measured on
-ENOUGH = 10.0  # seconds, after which no further stretch begins
+TURNS = 3
+MOST_TOKENS = 400  # that are decoded in each
+ENOUGH = 1.0  # seconds, after which no further turn begins
 
 
 class Stretch(NamedTuple):
@@ -58,62 +55,48 @@ class Timing(NamedTuple):
         return [one.alone / one.speculative for one in self.stretches]
 
 
-def measure(loop: Loop, context: Context, num_tokens: int, *, seed: int, **options: Any) -> Timing:
-    """Decode by both ways in turns, from the same context.
+def measure(
+    make: Callable[[], Loop],
+    context: Context,
+    num_tokens: int,
+    *,
+    seed: int,
+    num_draft_tokens: int,
+    verify: Verify,
+) -> Timing:
+    """Decode both ways in turns, each time from the same context with other random numbers.
 
     Parameters
     ----------
-    loop : Loop
-        A drafter that has seen no text, or one that keeps nothing.
+    make : callable
+        `make()` -> target and drafter, which has seen no text.
     context : tuple of int
-        The prompt.
+        The prompt; reading it is left out.
     num_tokens : int
-        At most `MOST_TOKENS` are measured on.
+        At most `MOST_TOKENS` are decoded a turn.
     seed : int
         Another one than that of a text before: what models have kept of it would be found again.
-    **options
-        `num_draft_tokens` and `verify`, as of `stream`.
+    num_draft_tokens, verify
+        As of `stream`.
 
     Returns
     -------
     Timing
-        A cache that holds one text is led to the other before the clock runs.
+        A stretch for each turn.
     """
-    total = min(num_tokens, MOST_TOKENS)
-    rounds = sample(stream, loop.target, loop.drafter, context, max_new_tokens=total, rng=seed, **options)
-    rng = np.random.default_rng(seed)
-    count = min(STRETCHES, total)
-    ours = alone = context
+    contender, target = Contender(make, num_draft_tokens, verify), make().target
     stretches: list[Stretch] = []
     began = time.perf_counter()
-    for part in range(1, count + 1):
-        goal = len(context) + total * part // count
-        reread(loop.target, ours)
-        start = time.perf_counter()
-        ours = run_to(goal, rounds, ours)
-        speculative = time.perf_counter() - start
-        if (num_new := len(ours) - len(alone)) == 0:  # at the context limit
-            break
-        reread(loop.target, alone)
-        start = time.perf_counter()
-        alone += sample(autoregress, loop.target, alone, max_new_tokens=num_new, rng=rng).tokens
-        seconds = time.perf_counter() - start
-        stretches.append(Stretch(num_new, speculative, seconds))
-        if time.perf_counter() - began > ENOUGH:
-            break
+    while not stretches or (len(stretches) < TURNS and time.perf_counter() - began < ENOUGH):
+        raced = heat(
+            target,
+            contender,
+            [context],
+            turn=len(stretches),
+            max_new_tokens=min(num_tokens, MOST_TOKENS),
+            seed=seed,
+            clock=time.perf_counter,
+        )
+        ((alone,), (speculative,)) = raced.seconds.tolist()
+        stretches.append(Stretch(sum(len(one.tokens) for one in raced.rounds), speculative, alone))
     return Timing(tuple(stretches))
-
-
-def reread(target: Oracle, context: Context) -> None:
-    """Ask for the law before a context's last token, as the round before it has left a cache."""
-    if len(context) > 1:
-        target.row(context[:-1])
-
-
-def run_to(goal: int, rounds: Iterator[Round], context: Context) -> Context:
-    """Run rounds until the text is so long, or they end, and return it."""
-    for one in rounds:
-        context += one.tokens
-        if len(context) >= goal:
-            break
-    return context
