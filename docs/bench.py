@@ -23,7 +23,7 @@ from speculative import autoregress, draft, generate, model, sample, temperature
 from speculative.bench import Contender, compare_greedy, excerpts
 from speculative.cli.trained import load_drafter
 from speculative.cost import speedup
-from speculative.model import CachedLlama, cache
+from speculative.model import CachedLlama, cache, session
 from speculative.oracle import from_logits
 
 PAGE = Path(__file__).parent / "explanation" / "it-pays.md"
@@ -255,7 +255,7 @@ def profiled(llama: CachedLlama, case: str, prompts: list[tuple[int, ...]]) -> d
     """Return microseconds a token by section, the least of some decodes of each prompt."""
     name, heat, num_draft_tokens = PROFILED[case]
     sections, warp = Sections(), temperature(heat)
-    originals = cache.forward, cache.product
+    originals = session.forward, cache.product
     oracle = from_logits(
         sections.of("cache", llama._row),
         llama.oracle.vocab_size,
@@ -278,7 +278,7 @@ def profiled(llama: CachedLlama, case: str, prompts: list[tuple[int, ...]]) -> d
         }
     program = (autoregress, target) if name is None else (generate, target, drafter)
     total: Counter[str] = Counter()
-    cache.forward, cache.product = (sections.of("layers", each) for each in originals)
+    session.forward, cache.product = (sections.of("layers", each) for each in originals)
     try:
         for seed, prompt in enumerate(prompts):
             least = None
@@ -289,7 +289,7 @@ def profiled(llama: CachedLlama, case: str, prompts: list[tuple[int, ...]]) -> d
                     least = sections.seconds.copy()
             total += least
     finally:
-        cache.forward, cache.product = originals
+        session.forward, cache.product = originals
     return {section: 1e6 * total[section] / (128 * len(prompts)) for section in SECTIONS}
 
 

@@ -137,9 +137,9 @@ def test_time_is_counted_once_and_in_the_innermost_section(monkeypatch):
 @pytest.mark.parametrize("name", [None, "suffix"])
 def test_a_profile_has_all_sections_and_leaves_the_model_as_it_was(name, monkeypatch, tiny):
     monkeypatch.setitem(bench.PROFILED, "tried", (name, 1, 3 if name else 0))
-    forward = bench.cache.forward
+    forward = bench.session.forward
     found = bench.profiled(tiny, "tried", [(1, 2, 1, 2)])
-    assert bench.cache.forward is forward
+    assert bench.session.forward is forward
     assert tuple(found) == bench.SECTIONS
     assert min(found["layers"], found["cache"], found["laws"], found["loop"]) > 0
     assert (found["drafting"] > 0) == (found["verification"] > 0) == (name is not None)

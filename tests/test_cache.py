@@ -1,6 +1,9 @@
 """C11: a cached Llama gives the rows an uncached one gives, whatever it was asked before."""
 
+import copy
+import pickle
 import re
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -12,9 +15,13 @@ from plain_llama import llama_of
 from speculative import autoregress, from_logits, generate, sample, verify
 from speculative.draft import model as chain_of
 from speculative.draft import paths, tree
-from speculative.model import Characters, cache
-from speculative.model.cache import Buffers, CachedLlama, Session, common, shape_of
+from speculative.model import CachedLlama, Characters
+from speculative.model import session as module
+from speculative.model.attention import shape_of
 from speculative.model.llama import forward
+from speculative.model.session import Buffers, Session
+from speculative.model.tokens import common
+from turns import in_between
 
 VOCAB_SIZE, LIMIT, FIRST = 7, 23, 3
 
@@ -119,7 +126,7 @@ class Conversation:
         """Interrupt a pass in one of its layers, before or after that layer's keys are written."""
         context = context[:LIMIT]
         drafted = tuple(n % VOCAB_SIZE for n in numbers[: LIMIT - len(context)])
-        with mock.patch.object(cache, "forward", interrupted(numbers[0] % 2, numbers[1] % 2)):
+        with mock.patch.object(module, "forward", interrupted(numbers[0] % 2, numbers[1] % 2)):
             try:
                 self.model.oracle.score(context, drafted)
             except KeyboardInterrupt:
@@ -154,7 +161,7 @@ def conversation(sessions=1, seed=0, **sizes):
 @given(st.integers(1, 3), st.sampled_from([1, 2, 4]), st.sampled_from([2, 128]), st.lists(steps, max_size=12))
 def test_c11_whatever_is_asked_the_rows_are_those_of_an_uncached_model(sessions, heads, chunk, asked):
     talk = conversation(sessions, num_key_value_heads=heads)
-    with mock.patch.object(cache, "CHUNK", chunk):
+    with mock.patch.object(module, "CHUNK", chunk):
         for step in asked:
             talk.step(*step)
     assert len(talk.model._sessions) <= sessions
@@ -174,13 +181,67 @@ def test_short_contexts(bos):
     same_law(talk.model.oracle((4,)), plain.row((4,)))
 
 
-def test_states_stay_those_of_their_text_until_the_model_is_asked_again():
+def test_states_stay_those_of_their_text():
     talk = conversation()
     talk.ask((1, 2), (5, 6, 4), (0, 0, 1))
-    view = talk.model.states((1, 2, 6))
-    assert view.shape == (4, 16)
-    assert view.dtype == np.float32
-    assert np.shares_memory(view, talk.model._sessions[0].buffers.hidden)
+    states = talk.model.states([1, 2, 6])
+    assert states.shape == (4, 16)
+    assert states.dtype == np.float32
+    for start in (1, 4, -1):
+        assert (talk.model.states_from(start, (1, 2, 6)) == states[start:]).all()
+    talk.ask((4, 4, 4))
+    np.testing.assert_allclose(states, talk.plain.states((1, 2, 6)), atol=1e-5)
+
+
+# Threads and copies
+
+
+@pytest.mark.parametrize(("owner", "name", "after"), [(module, "forward", False), (Session, "read", True)])
+@pytest.mark.parametrize("ask", ["row", "states"])
+def test_two_threads_take_turns(owner, name, after, ask):
+    talk = conversation()
+    talk.ask(TEXT)
+    texts = (*TEXT, 1), (6,) * 9
+    asked = {"row": talk.model.oracle, "states": talk.model.states}[ask]
+    given = in_between(owner, name, *(partial(asked, text) for text in texts), after=after)
+    for text, made in zip(texts, given, strict=True):
+        if ask == "row":
+            same_law(made, talk.plain.row(text))
+        else:
+            np.testing.assert_allclose(made, talk.plain.states(text), atol=1e-5)
+        talk.ask((*text, 2))
+
+
+def pickled(thing):
+    return pickle.loads(pickle.dumps(thing))
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickled])
+def test_a_copy_has_read_nothing_and_shares_no_buffer(again):
+    llama, plain = llama_of()
+    model = CachedLlama(
+        llama, tokenizer=Characters("abcdefg"), sessions=2, context_limit=LIMIT - 1, sliding=True
+    )
+    talk = Conversation(model, plain)
+    talk.ask(TEXT, (5, 6))
+    other = again(model)
+    assert other.nbytes == 0
+    assert (other.longest, other._most, other._sliding) == (LIMIT - 1, 2, True)
+    assert other.tokenizer.vocabulary == "abcdefg"
+    assert other.oracle.vocabulary == tuple("abcdefg")
+    Conversation(other, plain).ask((6, 6, 6, 6, 6, 6, 6))
+    assert other.nbytes
+    talk.ask((*TEXT, 5, 1))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, pickled])
+def test_an_oracle_can_be_copied(again):
+    talk = conversation()
+    talk.ask(TEXT, (5, 6))
+    other = again(talk.model.oracle)
+    same_law(other((6, 6)), talk.plain.row((6, 6)))
+    same_law(other.score(TEXT, (5,))[1], talk.plain.row((*TEXT, 5)))
+    talk.ask((*TEXT, 5, 1))
 
 
 # Beyond the limit
@@ -226,7 +287,7 @@ def rows_computed(model, *asked):
         model.oracle.score_tree(context, tokens, range(len(tokens)) if parents is None else parents)
         return sum(rows)
 
-    with mock.patch.object(cache, "forward", counting):
+    with mock.patch.object(module, "forward", counting):
         return [count(*each) for each in asked]
 
 
@@ -279,6 +340,9 @@ def test_a_text_goes_on_with_the_session_that_shares_most_with_it():
     assert rows_computed(CachedLlama(llama, sessions=2), *asked) == [7, 2, 3]
     asked = [(TEXT,), ((*TEXT[:2], 0, 0),), (TEXT,)]
     assert rows_computed(CachedLlama(llama, sessions=2), *asked) == [7, 5, 0]
+    # of two that share as much the last one is taken; but never one that shares less
+    asked = [(TEXT,), ((1, 2, 6, 6),), ((1, 2, 6),), ((1, 2),), (TEXT[:5],)]
+    assert rows_computed(CachedLlama(llama, sessions=2), *asked) == [7, 5, 0, 0, 0]
 
 
 def test_c11_a_rejection_writes_nothing():
@@ -463,7 +527,7 @@ def of_shape(function):
         places, mask = shape_of(tokens, parents)
         return (places, mask) if mask is None else function(tokens, parents, places.copy(), mask.copy())
 
-    return mock.patch.object(cache, "shape_of", changed)
+    return mock.patch.object(module, "shape_of", changed)
 
 
 def without_moving(*names):
@@ -544,7 +608,7 @@ def one_too_deep(tokens, parents, places, mask):
 
 
 FAULTS = {
-    "a stale row after a rejection": lambda: mock.patch.object(cache, "common", one_more),
+    "a stale row after a rejection": lambda: mock.patch.object(module, "common", one_more),
     "another text taken for this one": lambda: mock.patch.object(Session, "continues", any_text),
     "sessions that share their keys": lambda: shared_buffers("keys"),
     "sessions that share their values": lambda: shared_buffers("values"),
@@ -616,6 +680,26 @@ def test_limits_with_and_without_a_first_token():
         ):
             oracle.score((1,) * longest, (2,))
     assert CachedLlama(llama, context_limit=9).oracle.context_limit == 9
+
+
+@pytest.mark.parametrize(
+    ("sliding", "context", "message"),
+    [
+        (False, (1, 7), "token 7 in context (1, 7) is outside the vocabulary: give tokens from 0 to 6"),
+        (True, (-1,), "token -1 in context (-1,) is outside the vocabulary: give tokens from 0 to 6"),
+        (True, 5, "the context 5 is not made of tokens: give a tuple of ints"),
+        (
+            False,
+            (1,) * 24,
+            "a context of 24 tokens is over the limit of 23: give a shorter context, or draft fewer tokens",
+        ),
+        (True, (1,) * 24, "a context of 24 tokens is over the limit of 23: give window(context)"),
+    ],
+)
+def test_contexts_whose_states_are_refused(sliding, context, message):
+    model = CachedLlama(llama_of()[0], sliding=sliding)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        model.states(context)
 
 
 def test_an_empty_context_without_a_first_token():

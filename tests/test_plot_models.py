@@ -16,7 +16,7 @@ from speculative import Draft, plot, rational, sample, table, verify
 from speculative.decode import Round
 from speculative.draft import DraftTree, Siblings, model, top
 from speculative.model import Llama, LlamaConfig, weight_shapes
-from speculative.model.cache import Buffers, Session
+from speculative.model.session import Buffers, Session
 from speculative.plot.cache import HEIGHTS, plot_cache
 from speculative.plot.round import plot_round, plot_rounds
 from speculative.plot.style import BLUE, GREY, INK, PALE, SKY, VERMILION

@@ -198,7 +198,7 @@ def test_without_a_first_token_the_context_is_all_there_is():
     oracle = transformers_oracle(a_model(), bos_token_id=None)
     assert oracle.context_limit == LONGEST
     assert difference([oracle((BOS, 5))], [uncached(a_model())((5,))]) < 1e-5
-    with pytest.raises(ValueError, match=r"the context is empty and no token begins it: give bos_token_id"):
+    with pytest.raises(ValueError, match=r"an empty context, and this model has no first token"):
         oracle(())
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from numpy.typing import NDArray
 
 from speculative.distribution import Context
 from speculative.model.blocks import Floats, block_width, blocked, product
-from speculative.model.cache import ROOM, Buffers, CachedLlama, common
+from speculative.model.cache import CachedLlama
 from speculative.model.llama import Integers, apply, norm, prepared_layer, rotations
+from speculative.model.session import ROOM, Buffers
+from speculative.model.tokens import common
 from speculative.oracle import Oracle, from_logits
 
 __all__ = ["EagleHead"]
@@ -43,7 +46,9 @@ class EagleHead:
     Notes
     -----
     Memory: 4 bytes times positions times (2 * key/value heads * head_dim + D), where positions are the
-    longest context and 64 more for drafts. Not for two threads at a time.
+    longest context and 64 more for drafts.
+
+    Two threads take turns. A copy, made by `copy` or `pickle`, has read nothing yet and shares no buffer.
     """
 
     def __init__(self, target: CachedLlama, weights: Mapping[str, NDArray[Any]]) -> None:
@@ -55,9 +60,23 @@ class EagleHead:
         self._combine = blocked(weights["fc.weight"].T, block_width())
         self._layer = prepared_layer(self._config, weights, "layers.0.")
         self._norm = weights["norm.weight"].astype(np.float32) * np.float32(self._config.hidden_size**0.5)
-        self._buffers = Buffers(self._config, positions)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Make what is kept, without anything in it."""
+        self._lock, self._buffers = Lock(), Buffers(self._config, len(self._rotation))
         self._read: Context = ()  # the text whose entries are kept, the model's first token included
         self._rows: dict[Context, int] = {}  # drafted path -> row of its entry
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied: the weights, and nothing of what was read."""
+        kept = ("_lock", "_buffers", "_read", "_rows")
+        return {name: value for name, value in vars(self).items() if name not in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin with nothing read."""
+        vars(self).update(state)
+        self._forget()
 
     def __call__(self, context: Context) -> Oracle | None:
         """The law of what comes behind a context, as an oracle of drafted paths.
@@ -84,23 +103,18 @@ class EagleHead:
         )
 
     def _row(self, context: Context, path: Context) -> Floats:
-        self._go_to(context)
-        self._draft(path)
-        logits: Floats = self._logits([self._rows[path]])[0]
-        return logits
+        row: Floats = self._tree(context, path, (), ())[0]
+        return row
 
     def _tree(self, context: Context, path: Context, tokens: Context, parents: Context) -> Floats:
         paths = [path]
         for token, parent in zip(tokens, parents, strict=True):
             paths.append((*paths[parent], token))
-        self._go_to(context)
-        self._draft(*paths)
-        return self._logits([self._rows[each] for each in paths])
-
-    def _logits(self, rows: list[int]) -> Floats:
-        logits: Floats = product(self._buffers.hidden[rows], self.target.llama.head)[
-            :, : self._config.vocab_size
-        ]
+        with self._lock:
+            self._go_to(context)
+            self._draft(*paths)
+            hidden = self._buffers.hidden[[self._rows[each] for each in paths]]
+        logits: Floats = product(hidden, self.target.llama.head)[:, : self._config.vocab_size]
         return logits
 
     def _go_to(self, context: Context) -> None:
@@ -108,12 +122,13 @@ class EagleHead:
         text = (*self.target.first, *context)
         if text == self._read:
             return
-        states, kept = self.target.states(context[:-1]), max(common(self._read, text) - 1, 0)
+        kept, end = max(common(self._read, text) - 1, 0), len(text) - 1
+        states = self.target.states_from(kept, context[:-1])
         self._read, self._rows = (), {}  # should the pass be interrupted
-        if new := len(states) - kept:
+        if new := end - kept:
             sees = np.tri(new, dtype=bool) if new > 1 else None
-            self._compute(text[kept + 1 :], states[kept:], np.arange(kept, len(states)), sees)
-        self._read, self._rows = text, {(): len(states) - 1}
+            self._compute(text[kept + 1 :], states, np.arange(kept, end), sees)
+        self._read, self._rows = text, {(): end - 1}
 
     def _draft(self, path: Context, *behind: Context) -> None:
         """Make the entries of a drafted path, and of paths behind it, all of one depth in one pass."""

@@ -67,9 +67,8 @@ class MedusaHeads:
             context's last token.
         """
         seen = self.target.window(context)
-        if not seen or not len(states := self.target.states(seen[:-1])):
+        if not seen or not len(state := self.target.states_from(-1, seen[:-1])):  # [1, D]
             return []
         heads, width, _ = self.outputs.shape
-        state = states[-1:]  # [1, D]
         hidden = silu(product(state, self.linear)[:, : heads * width]).reshape(heads, 1, width) + state
         return [softmax(logits, context) for logits in (hidden @ self.outputs)[:, 0]]  # [H, V]

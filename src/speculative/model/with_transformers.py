@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speculative.distribution import Context
-from speculative.model.adapter import beginning, count_tokens, sequence
-from speculative.model.cache import common
+from speculative.model.tokens import beginning, common, count_tokens, sequence
 from speculative.oracle import Oracle, from_logits, path_by_path
 
 __all__ = ["transformers_oracle"]

@@ -1,4 +1,4 @@
-"""What the oracles around other engines share: the first token and the vocabulary."""
+"""Tokens of a model: the one before every context, those that there are, what two texts have in common."""
 
 from __future__ import annotations
 
@@ -34,10 +34,22 @@ def count_tokens(vocabulary: Sequence[str] | None, num_logits: int) -> int:
 
 
 def sequence(first: Context, context: Context) -> Context:
-    """Return what the engine reads for a context, or raise where that is nothing."""
+    """Return what a model reads for a context, or raise where that is nothing."""
     tokens = first + context
     if not tokens:
         raise ValueError(
-            "the context is empty and no token begins it: give bos_token_id, or contexts of one token or more"
+            "an empty context, and this model has no first token (bos_token_id): give one token or more"
         )
     return tokens
+
+
+def common(first: Context, second: Context) -> int:
+    """How many tokens two texts have in common at the beginning."""
+    low, high = 0, min(len(first), len(second))
+    while low < high:  # slices are compared in C: sooner done than token by token
+        middle = (low + high + 1) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
