@@ -474,7 +474,7 @@ def test_drafts_that_are_wrong_are_no_differences_and_a_rule_that_keeps_them_is_
     found = compare_greedy(
         machine.target, contender._replace(verify=trusting), [COUNTING[:4]], max_new_tokens=20
     )
-    assert [each.position for each in found.differences] == [3, 6, 7]
+    assert [each.position for each in found.differences] == [6, 7]  # at 3 was a bonus
 
 
 def test_excerpts_are_pieces_of_the_text_at_places_of_their_own():

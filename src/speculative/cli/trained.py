@@ -139,6 +139,7 @@ WITHOUT_MODEL: dict[str, tuple[MadeOf, Source]] = {
 """What drafts for any target."""
 TRAINED = {
     "ngram": Kind("model", partial(_ngram, "shakespeare-ngram")),
+    "5gram": Kind("model", partial(_ngram, "shakespeare-5gram")),
     "draft": Kind("model", partial(_llama, "shakespeare-draft")),
     "draft-kl": Kind("model", partial(_llama, "shakespeare-draft-kl")),
     "draft-tv": Kind("model", partial(_llama, "shakespeare-draft-tv")),
