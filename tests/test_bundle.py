@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plain_llama import config_of, llama_of, weights_of
 from speculative import draft, generate, sample, table
 from speculative.model import CachedLlama, load, load_eagle, load_medusa, write_checkpoint, write_tokenizer
+from speculative.model.bundle import fingerprint
 from speculative.model.tensors import write_tensors
 from test_heads import eagle_weights, medusa_weights
 
@@ -84,6 +85,25 @@ def test_heads_of_something_else(folder, tmp_path, fields, message):
     with pytest.raises(ValueError, match=message) as caught:
         load_medusa(load(folder), write_heads(tmp_path / "m", fields, medusa_weights()))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("load_heads", "kind"), [(load_medusa, "medusa"), (load_eagle, "eagle")])
+def test_heads_of_another_target(folder, tmp_path, load_heads, kind):
+    target, weights = load(folder), {"medusa": medusa_weights, "eagle": eagle_weights}[kind]()
+    fields = {"model_type": kind, "num_heads": 3, "intermediate_size": 20}
+    mine = fingerprint(target.llama.embedding)
+    load_heads(target, write_heads(tmp_path / "mine", {**fields, "target": mine}, weights))
+    other = write_heads(tmp_path / "other", {**fields, "target": "0123456789abcdef"}, weights)
+    with pytest.raises(ValueError, match=f"target is '0123456789abcdef', the .* one given, '{mine}': load "):
+        load_heads(target, other)
+
+
+def test_a_fingerprint_is_of_the_numbers():
+    """Not of how they lie in memory, or in how many bytes each was stored."""
+    embedding = np.arange(6, dtype=np.float32).reshape(2, 3)
+    same = [np.asfortranarray(embedding), embedding.astype(np.float16), embedding.astype(">f4")]
+    assert {fingerprint(each) for each in same} == {fingerprint(embedding)}
+    assert fingerprint(embedding + 1) != fingerprint(embedding)
 
 
 def window(length):

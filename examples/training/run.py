@@ -2,7 +2,8 @@
 
 Each stage is seeded and leaves its result in the folder; run again, it goes on where it stopped. What was
 learnt from the target lies in a folder that is named after the target's weights, so that another target
-brings new drafts, heads and n-grams.
+brings new drafts, heads and n-grams. A checkpoint is written as soon as its model is trained, and a stage
+that fails does not keep the later ones from their turn.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
+import traceback
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -31,7 +35,7 @@ from torch.nn import functional
 from speculative.model import fit_ngram
 
 TARGET = Size(width=256, layers=4, heads=4, inner=704)
-STEPS = {"target": 7000, "drafts": 3000, "medusa": 1000, "eagle": 1500}
+STEPS = {"target": 7000, "drafts": 2500, "medusa": 1500, "eagle": 1500}
 NGRAM_LONGEST, NGRAM_WEIGHT = 8, 0.5
 NGRAM_BYTES = {"ngram": 3_000_000, "5gram": 600_000}
 PLAYS = Path(text.__file__).parents[2] / "src" / "speculative" / "model" / "data" / "plays.txt"
@@ -58,47 +62,95 @@ def main() -> None:
 
     target = train_target(train, held_out, folder / "target", steps["target"]).requires_grad_(False)
     curve.draw(folder / "target" / "log.jsonl", folder / "target" / "curve.png")
-    weights = b"".join(each.numpy().tobytes() for each in target.state_dict().values())
-    learnt = folder / sha256(weights).hexdigest()[:8]
-    teacher.teach(target, train, held_out, learnt / "teacher")
-    lessons = {name: teacher.load(learnt / "teacher" / name) for name in ("train", *held_out)}
-    exams = {name: lessons[name] for name in held_out}
+    export.llama(target, "", folder / "export")
+    learner = Learner(target, train, held_out, folder, steps)
+    stages = {
+        "ngram": partial(learner.ngram, "ngram"),
+        "draft-kl": partial(learner.draft, "draft-kl"),
+        "eagle": partial(learner.heads, "eagle"),
+        "medusa": partial(learner.heads, "medusa"),
+        "5gram": partial(learner.ngram, "5gram"),
+        "draft": partial(learner.draft, "draft"),
+        "draft-tv": partial(learner.draft, "draft-tv"),
+    }
+    failed = []
+    for name, learn in stages.items():
+        try:
+            learn()
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+    export.check_size(folder / "export")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}; the other checkpoints are whole: run again for the rest")
 
-    results = Results(learnt / "figures.json")
-    for name, (windows, rows, _) in exams.items():
-        results.add("target", name, figures(rows[:, -STRIDE:], rows[:, -STRIDE:], windows[:, -STRIDE:]))
-    models = {"": target}
-    for name in drafts.LOSSES:
-        model = drafts.train(name, lessons["train"], learnt / name, steps=steps["drafts"])
-        models["-" + name] = model
-        for exam, lesson in exams.items():
-            results.add(name, exam, drafts.measure(model, lesson))
-    torch.manual_seed(0)
-    both = {"medusa": heads.Medusa(target), "eagle": heads.Eagle(target)}
-    for name, each in both.items():
-        heads.train(each, lessons["train"], learnt / name, steps=steps[name])
-        for exam, lesson in exams.items():
-            results.add(name, exam, heads.measure(each, lesson))
-    tables = ngrams(train, lessons["train"], learnt)
-    for name, tensors in tables.items():
+
+class Learner:
+    """What learns from one target: from its rows and states, which are computed once."""
+
+    def __init__(
+        self,
+        target: Llama,
+        train: np.ndarray,
+        held_out: dict[str, np.ndarray],
+        folder: Path,
+        steps: dict[str, int],
+    ) -> None:
+        weights = b"".join(each.numpy().tobytes() for each in target.state_dict().values())
+        self.target, self.train, self.steps = target, train, steps
+        self.exported, self.folder = folder / "export", folder / sha256(weights).hexdigest()[:8]
+        teacher.teach(target, train, held_out, self.folder / "teacher")
+        self.lesson = teacher.load(self.folder / "teacher" / "train")
+        self.exams = {name: teacher.load(self.folder / "teacher" / name) for name in held_out}
+        for exam, (windows, rows, _) in self.exams.items():
+            self.result("target", exam, figures(rows[:, -STRIDE:], rows[:, -STRIDE:], windows[:, -STRIDE:]))
+
+    def draft(self, name: str) -> None:
+        """One of the small Llamas."""
+        model = drafts.train(name, self.lesson, self.folder / name, steps=self.steps["drafts"])
+        export.llama(model, "-" + name, self.exported)
+        for exam, lesson in self.exams.items():
+            self.result(name, exam, drafts.measure(model, lesson))
+
+    def heads(self, name: str) -> None:
+        """Medusa heads or an EAGLE head."""
+        torch.manual_seed(0)
+        module = {"medusa": heads.Medusa, "eagle": heads.Eagle}[name](self.target)
+        heads.train(module, self.lesson, self.folder / name, steps=self.steps[name])
+        export.heads(module, name, self.exported)
+        for exam, lesson in self.exams.items():
+            self.result(name, exam, heads.measure(module, lesson))
+
+    def ngram(self, name: str) -> None:
+        """An n-gram distilled from the target, or a Kneser-Ney 5-gram of the text in the same form."""
+        path = self.folder / f"{name}.npz"
+        if not path.exists():
+            levels = self.levels if name == "ngram" else self.kneser_ney()
+            np.savez(path, **ngram.encode_within(levels, NGRAM_BYTES[name]))
+        tensors = dict(np.load(path))
+        export.ngram(tensors, name, self.exported)
         levels = ngram.decode(tensors, TARGET.vocab)
-        for exam, (windows, rows, _) in exams.items():
+        for exam, (windows, rows, _) in self.exams.items():
             guess = ngram.look_up(levels, windows, windows.shape[1] - 1 - STRIDE)
-            results.add(name, exam, figures(guess, rows[:, -STRIDE:], windows[:, -STRIDE:]))
-    export.everything(models, both, tables, folder / "export")
+            self.result(name, exam, figures(guess, rows[:, -STRIDE:], windows[:, -STRIDE:]))
 
+    @cached_property
+    def levels(self) -> list[ngram.Level]:
+        windows, rows, _ = self.lesson
+        return ngram.fit(windows, rows, NGRAM_LONGEST, NGRAM_WEIGHT)
 
-class Results:
-    """The figures of every model on every text: printed as they come, and kept in a file."""
+    def kneser_ney(self) -> list[ngram.Level]:
+        oracle = fit_ngram(self.train, order=5, vocab_size=TARGET.vocab)
+        return [ngram.with_rows(level, oracle, length) for length, level in enumerate(self.levels[:5])]
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.figures = path, {}
-
-    def add(self, model: str, exam: str, figures: dict[str, float]) -> None:
-        self.figures.setdefault(model, {})[exam] = figures
-        self.path.write_text(json.dumps(self.figures, indent=2) + "\n")
+    def result(self, model: str, exam: str, found: dict[str, float]) -> None:
+        """Print the figures of a model on a text, and keep them in a file."""
+        path = self.folder / "figures.json"
+        kept = json.loads(path.read_text()) if path.exists() else {}
+        kept.setdefault(model, {})[exam] = found
+        path.write_text(json.dumps(kept, indent=2) + "\n")
         print(
-            f"{model} on the {exam}:", ", ".join(f"{name} {x:.4f}" for name, x in figures.items()), flush=True
+            f"{model} on the {exam}:", ", ".join(f"{name} {x:.4f}" for name, x in found.items()), flush=True
         )
 
 
@@ -122,24 +174,6 @@ def train_target(train: np.ndarray, held_out: dict[str, np.ndarray], folder: Pat
 
     fit(model, loss, draw, folder, steps=steps, rate=0.02, validate=validate)
     return model
-
-
-def ngrams(
-    train: np.ndarray, lesson: tuple[np.ndarray, ...], folder: Path
-) -> dict[str, dict[str, np.ndarray]]:
-    """Two n-grams as tensors: one distilled, and a Kneser-Ney 5-gram of the text in the same form."""
-    tables = {}
-    for name, limit in NGRAM_BYTES.items():
-        path = folder / f"{name}.npz"
-        if not path.exists():
-            windows, rows, _ = lesson
-            levels = ngram.fit(windows, rows, NGRAM_LONGEST, NGRAM_WEIGHT)
-            if name == "5gram":
-                oracle = fit_ngram(train, order=5, vocab_size=TARGET.vocab)
-                levels = [ngram.with_rows(level, oracle, length) for length, level in enumerate(levels[:5])]
-            np.savez(path, **ngram.encode_within(levels, limit))
-        tables[name] = dict(np.load(path))
-    return tables
 
 
 if __name__ == "__main__":

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from speculative.model.blocks import Floats
 from speculative.model.cache import CachedLlama
 from speculative.model.checkpoint import read_checkpoint, weight_shapes
 from speculative.model.config import read_json
@@ -67,7 +71,7 @@ def load_medusa(target: CachedLlama, model: str | Path = "shakespeare-medusa") -
         The model they were trained on.
     model : str or Path
         "shakespeare-medusa", or a folder with model.safetensors and a config.json that has the model_type
-        "medusa" and num_heads.
+        "medusa", num_heads and, if the target shall be checked, its `fingerprint` as target.
 
     Returns
     -------
@@ -77,11 +81,12 @@ def load_medusa(target: CachedLlama, model: str | Path = "shakespeare-medusa") -
     Raises
     ------
     ValueError
-        One line, for a folder that cannot be read and for heads of another width or vocabulary.
+        One line, for a folder that cannot be read, for heads of another width or vocabulary, and for those of
+        another target.
     """
     folder, width, vocab_size = folder_of(model), target.llama.config.hidden_size, target.oracle.vocab_size
     shapes: dict[str, tuple[int, ...]] = {}
-    for i in range(_count(folder, "medusa", "num_heads")):
+    for i in range(_size_of_heads(folder, "medusa", "num_heads", target)):
         shapes |= {
             f"heads.{i}.linear.weight": (width, width),
             f"heads.{i}.lm_head.weight": (vocab_size, width),
@@ -98,7 +103,8 @@ def load_eagle(target: CachedLlama, model: str | Path = "shakespeare-eagle") -> 
         The model it was trained on.
     model : str or Path
         "shakespeare-eagle", or a folder with model.safetensors and a config.json that has the model_type
-        "eagle" and the intermediate_size of its layer.
+        "eagle", the intermediate_size of its layer and, if the target shall be checked, its `fingerprint` as
+        target.
 
     Returns
     -------
@@ -108,10 +114,11 @@ def load_eagle(target: CachedLlama, model: str | Path = "shakespeare-eagle") -> 
     Raises
     ------
     ValueError
-        One line, for a folder that cannot be read and for a head of another width.
+        One line, for a folder that cannot be read, for a head of another width, and for that of another
+        target.
     """
     folder, config = folder_of(model), target.llama.config
-    inner = _count(folder, "eagle", "intermediate_size")
+    inner = _size_of_heads(folder, "eagle", "intermediate_size", target)
     layer = weight_shapes(replace(config, intermediate_size=inner, num_hidden_layers=1))
     before = "model.layers."
     shapes = {
@@ -162,11 +169,24 @@ def _fields(folder: Path, kind: str) -> dict[str, Any]:
     return dict(fields)
 
 
-def _count(folder: Path, kind: str, field: str) -> int:
-    value = _fields(folder, kind).get(field)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{folder / CONFIG}: {field} is {value!r}: only integers from 1 on are supported")
-    return value
+def _size_of_heads(folder: Path, kind: str, field: str, target: CachedLlama) -> int:
+    """Return a size that the config.json of heads has, or raise where they are of another target."""
+    fields, where = _fields(folder, kind), folder / CONFIG
+    mine = fingerprint(target.llama.embedding)
+    if fields.get("target", mine) != mine:
+        raise ValueError(
+            f"{where}: target is {fields['target']!r}, the fingerprint of another model than the one given, "
+            f"{mine!r}: load the target that the heads were trained on"
+        )
+    size = fields.get(field)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise ValueError(f"{where}: {field} is {size!r}: only integers from 1 on are supported")
+    return size
+
+
+def fingerprint(embedding: Floats) -> str:
+    """Tell a target from others: 16 hexadecimal digits of the sha256 of its embedding, in float32."""
+    return sha256(np.ascontiguousarray(embedding, dtype="<f4").data).hexdigest()[:16]
 
 
 def folder_of(model: str | Path) -> Path:
