@@ -16,7 +16,7 @@ HAND = {  # contexts: (), (0), (2), (1, 0), (2, 0), (0, 2): each one's children 
     "tokens": [0, 0, 2, 1, 2, 0],
     "entries": [3, 1, 0, 2, 1, 1],
     "entry_tokens": [0, 1, 2, 1, 0, 2, 2, 1],
-    "entry_roots": [180, 150, 104, 204, 102, 51, 153, 255],
+    "entry_roots": [180, 151, 99, 204, 102, 51, 153, 255],
 }
 
 
@@ -24,7 +24,7 @@ def square(root):
     return (root / 255) ** 2
 
 
-EMPTY = np.array([square(180), square(150), square(104)])
+EMPTY = np.array([square(180), square(151), square(99)])
 EMPTY = EMPTY / EMPTY.sum()
 AFTER_0 = np.array([0.36 * EMPTY[0] / (EMPTY[0] + EMPTY[2]), 0.64, 0.36 * EMPTY[2] / (EMPTY[0] + EMPTY[2])])
 AFTER_10 = np.array([0.16, 1 - 0.16 - 0.04, 0.04])
@@ -115,6 +115,28 @@ def test_an_ngram_is_loaded_as_an_oracle(tmp_path):
         (
             {"entry_tokens": [9, *HAND["entry_tokens"][1:]]},
             "entry_tokens has the token 9, but the vocabulary",
+        ),
+        ({"tokens": [0, 2, 0, 1, 2, 0]}, "tokens behind context 0 have 0 behind 2: give each token once"),
+        ({"tokens": [0, 0, 2, 1, 1, 0]}, "tokens behind context 1 have 1 behind 1: give each token once"),
+        (
+            {"entry_tokens": [0, 1, 2, 1, 0, 0, 2, 1]},
+            "entry_tokens of row 3 have 0 behind 0: give each token once, in ascending order",
+        ),
+        (
+            {"entry_tokens": [0, 2, 1, 1, 0, 2, 2, 1]},
+            "entry_tokens of row 0 have 1 behind 2: give each token once, in ascending order",
+        ),
+        (
+            {"entry_roots": [180, 151, 103, 204, 102, 51, 153, 255]},
+            "row 0 make probabilities that sum to 1.005 at least and 1.019 at most: give a sum of 1",
+        ),
+        (
+            {"entry_roots": [180, 151, 94, 204, 102, 51, 153, 255]},
+            "row 0 make probabilities that sum to 0.978 at least and 0.991 at most: give a sum of 1",
+        ),
+        (
+            {"entry_roots": [180, 151, 99, 204, 240, 102, 153, 255]},
+            "entry_roots of row 3 make probabilities that sum to 1.041 at least and 1.051 at most: give 1 or",
         ),
         ({"tokens": [HAND["tokens"]]}, "has no bytes named tokens: give the file of a distilled n-gram"),
     ],

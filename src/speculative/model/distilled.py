@@ -7,8 +7,9 @@ KL(model || n-gram). `examples/training/ngram.py` makes the file.
 The file holds the contexts as a tree that grows into the past from the empty one, level by level: `children`
 is how many contexts one token longer each has, `tokens` that token, their first, in ascending order. A row is
 written as its difference from the row of the context without its first token: of `entries` tokens, which are
-`entry_tokens`, the probability is (`entry_roots` / 255) squared; the others share what is left as they do
-there. Before the empty context all tokens are alike. All are bytes.
+`entry_tokens` in ascending order, the probability is (`entry_roots` / 255) squared; the others share what is
+left as they do there, or 1e-4 where less is left. The row is divided by its sum, which is one but for the
+rounding of the roots to bytes. Before the empty context all tokens are alike. All are bytes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = ["DistilledNgram", "read_distilled"]
 
 KEPT = 20_000  # rows that are kept, made when they are first asked for
 LEAST = 1e-4  # what the tokens that are not written share, if the others leave less
+SLACK = 1e-3  # of a sum, for rows that were float32 before they were written
 
 Bytes = NDArray[np.uint8]
 TENSORS = ("children", "tokens", "entries", "entry_tokens", "entry_roots")
@@ -98,8 +100,9 @@ def read_distilled(path: Path, vocab_size: int) -> DistilledNgram:
     Raises
     ------
     ValueError
-        One line, for a file that is missing or damaged, and for tensors that make no tree of contexts or have
-        a token outside the vocabulary.
+        One line, for a file that is missing or damaged, for tensors that make no tree of contexts, and with
+        the row's number for tokens that are outside the vocabulary, twice or out of order, and for
+        probabilities that sum to more than one, or where all tokens are written to less.
     """
     try:
         tensors = load_file(path)
@@ -122,6 +125,36 @@ def read_distilled(path: Path, vocab_size: int) -> DistilledNgram:
     parents = np.repeat(np.arange(contexts), children)
     if (parents > np.arange(contexts - 1)).any():
         raise ValueError(f"{path}: children come before their contexts")
+    _check_ascending(f"{path}: tokens behind context", first - 1, tokens[1:])
+    _check_ascending(f"{path}: entry_tokens of row", starts, entry_tokens)
+    _check_sums(f"{path}: entry_roots of row", starts, entry_roots, vocab_size)
     return DistilledNgram(
         vocab_size, tokens.tobytes(), first, starts, np.append(0, parents), entry_tokens, entry_roots
     )
+
+
+def _check_ascending(where: str, starts: NDArray[np.intp], tokens: Bytes) -> None:
+    """Raise where the tokens of one row, which begins at its start, do not ascend."""
+    row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    wrong = np.flatnonzero((tokens[1:] <= tokens[:-1]) & (row[1:] == row[:-1]))
+    if len(wrong):
+        place = wrong[0]
+        raise ValueError(
+            f"{where} {row[place]} have {tokens[place + 1]} behind {tokens[place]}: give each token once, in "
+            "ascending order"
+        )
+
+
+def _check_sums(where: str, starts: NDArray[np.intp], roots: Bytes, vocab_size: int) -> None:
+    """Raise where no law has probabilities that round to the ones written."""
+    ends = [roots.astype(np.float64) + up for up in (-0.5, 0.5)]
+    ends[0][roots == 1] = 0  # what is less is rounded up to 1
+    least, most = (np.diff(np.append(0, np.cumsum((each / 255) ** 2))[starts]) for each in ends)
+    full = np.diff(starts) == vocab_size
+    wrong = np.flatnonzero((least > 1 + SLACK) | (full & (most < 1 - SLACK)))
+    if len(wrong):
+        row = wrong[0]
+        raise ValueError(
+            f"{where} {row} make probabilities that sum to {least[row]:.3f} at least and {most[row]:.3f} at "
+            f"most: give {'a sum of 1' if full[row] else '1 or less'}"
+        )
