@@ -1,6 +1,7 @@
 import math
 import re
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -135,25 +136,99 @@ def test_a_draft_has_a_length():
     assert len(draft.NO_DRAFT) == 0
 
 
-def test_the_table_of_drafters_says_which_are_certain():
-    assert [name for name, entry in DRAFTERS.items() if entry.deterministic] == [
-        "lookup",
-        "suffix",
-        "suffix_tree",
-        "best_first",
-        "medusa",
-        "eagle",
-        "lookahead",
-    ]
-    assert DRAFTERS["lookup"].function is draft.lookup
+# --- the table
+
+THIRDS = table({(): rational(["1/2", "1/3", "1/6"]), (1,): rational(["1/4", "0", "3/4"])})
+BEST = partial(draft.best_first, num_nodes=3)
+HOW_ALL_ARE_MADE = {
+    "model": lambda make, _: make(THIRDS),
+    "lookup": lambda make, _: make(3),
+    "suffix": lambda make, _: make(3),
+    "suffix_tree": lambda make, _: make(3),
+    "paths": lambda make, _: make(THIRDS, 2),
+    "tree": lambda make, _: make(THIRDS, (2, 1)),
+    "sequoia": lambda make, _: make(THIRDS, (0.7, 0.2), 3),
+    "best_first": lambda make, _: make(THIRDS, 3),
+    "medusa": lambda make, of_oracle: make(lambda context: (ROW, THIRDS(context)), 3, of_oracle),
+    "eagle": lambda make, of_oracle: make(lambda _: THIRDS, 3, of_oracle),
+    "lookahead": lambda make, _: make(THIRDS, window=2, ngram=2),
+}
+"""A drafter of each entry, from its function and, for those that draft as another does, that one's maker."""
+TEXT = (0, 1, 2, 0, 1)
+
+
+def drawn_and_tree(make):
+    """Return whether several drafts have any probability, and whether they are trees, each kind of draft."""
+    drafts = law(lambda chance: shown(make()(chance, TEXT, 2)))
+    return len(drafts) > 1, {is_tree for is_tree, *_ in drafts}
+
+
+class Likeliest:
+    """Answers every question with the most probable answer."""
+
+    def pick(self, weights):
+        return int(weights.argmax())
+
+
+def shown(proposal):
+    parents = getattr(proposal, "parents", ())
+    return isinstance(proposal, DraftTree), proposal.tokens, parents
+
+
+def test_every_entry_of_the_table_is_made_here():
+    assert HOW_ALL_ARE_MADE.keys() == DRAFTERS.keys()
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_it_draws_and_it_proposes_trees_as_the_table_says(name):
+    entry = DRAFTERS[name]
+    found = [drawn_and_tree(partial(HOW_ALL_ARE_MADE[name], entry.function, of)) for of in (model, BEST)]
+    if entry.deterministic is None:
+        assert entry.tree is None
+        assert found == [(True, {False}), (False, {True})]  # as a chain is sampled, as the best are chosen
+    else:
+        assert found == [(not entry.deterministic, {entry.tree})] * 2
+
+
+@pytest.mark.parametrize("name", [name for name, entry in DRAFTERS.items() if entry.deterministic])
+def test_a_certain_draft_asks_no_chance_and_declares_what_it_takes(name):
+    proposal = HOW_ALL_ARE_MADE[name](DRAFTERS[name].function, None)(None, TEXT, 2)
+    assert len(proposal) > 0
+    for node in range(len(proposal) + 1):
+        siblings = proposal.siblings(node)
+        for row, token in () if siblings is None else zip(siblings.laws(), siblings.tokens, strict=True):
+            assert row.tolist() == point_mass(token, 3).tolist()
+
+
+@pytest.mark.parametrize("name", [name for name, entry in DRAFTERS.items() if not entry.deterministic])
+def test_a_drawn_one_asks(name):
+    with pytest.raises(AttributeError, match="pick"):
+        HOW_ALL_ARE_MADE[name](DRAFTERS[name].function, model)(None, TEXT, 2)
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_a_draft_depends_on_the_rounds_before_it_where_the_table_says_so(name):
+    """Of two drafters one has drafted before: the law of the next draft is the same for both, or not."""
+    entry = DRAFTERS[name]
+    make = partial(HOW_ALL_ARE_MADE[name], entry.function, model)
+
+    def second(chance, before):
+        drafter = make()
+        for text in before:
+            drafter(Likeliest(), text, 2)
+        return shown(drafter(chance, TEXT, 2))
+
+    rounds = (TEXT[:1], TEXT[:3], TEXT[:4])
+    assert (law(second, rounds) != law(second, ())) == entry.keeps_rounds
+    assert law(second, rounds) == law(second, rounds)
 
 
 @pytest.mark.parametrize("name", [name for name, entry in DRAFTERS.items() if entry.made_of == "text"])
-def test_one_made_of_text_is_a_chain_or_a_tree_as_the_table_says(name):
-    proposal = DRAFTERS[name].function(3)(None, (0, 1, 2, 0, 1), 2)
-    assert proposal.tokens == (2, 0)
-    assert isinstance(proposal, DraftTree) == DRAFTERS[name].tree
+def test_one_made_of_text_drafts_what_came_before(name):
+    assert HOW_ALL_ARE_MADE[name](DRAFTERS[name].function, None)(None, TEXT, 2).tokens == (2, 0)
 
+
+# --- what is refused
 
 HALF = table({(): ROW})
 COUNTS = {

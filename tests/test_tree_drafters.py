@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speculative import (
-    DRAFTERS,
     Oracle,
     from_probs,
     generate,
@@ -658,22 +657,7 @@ def test_each_next_sibling_by_its_definition(row, number):
     assert top_and_one(row, (order[-1], *certain), number) is None
 
 
-# --- the table, and what is refused
-
-
-def test_the_table_says_which_propose_trees():
-    assert [name for name, entry in DRAFTERS.items() if entry.tree] == [
-        "suffix_tree",
-        "paths",
-        "tree",
-        "sequoia",
-        "best_first",
-        "medusa",
-        "eagle",
-        "lookahead",
-    ]
-    assert DRAFTERS["best_first"].deterministic
-    assert not DRAFTERS["sequoia"].deterministic
+# --- what is refused
 
 
 @pytest.mark.parametrize(

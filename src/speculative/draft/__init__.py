@@ -67,7 +67,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class DrafterEntry:
-    """An entry of the table `DRAFTERS`.
+    """An entry of the table `DRAFTERS`, true of a drafter that is made with its defaults.
 
     Parameters
     ----------
@@ -75,10 +75,14 @@ class DrafterEntry:
         Makes a `Drafter`.
     source : str
         Where it is published.
-    deterministic : bool
-        Whether the draft is a function of the text so far, so that every declared law is a point mass.
-    tree : bool
-        Whether it proposes a `DraftTree`, for the verifiers of trees.
+    deterministic : bool or None
+        Whether nothing is drawn, so that every declared law is a point mass, or a ranking whose first tokens
+        are taken. None where that is decided by what makes a drafter of an oracle, `make_drafter`.
+    tree : bool or None
+        Whether it proposes a `DraftTree`, for the verifiers of trees. None as above.
+    keeps_rounds : bool
+        Whether a draft depends on the rounds before it, and not on the text alone: such a drafter goes with
+        one text, so make one for each.
     made_of : str
         What the function's first argument is: "oracle", a draft model; "text", the size of the vocabulary,
         for what copies; "heads" on the target's states; "target", the target itself.
@@ -86,8 +90,9 @@ class DrafterEntry:
 
     function: Callable[..., Drafter]
     source: str
-    deterministic: bool
-    tree: bool = False
+    deterministic: bool | None
+    tree: bool | None = False
+    keeps_rounds: bool = False
     made_of: str = "oracle"
 
 
@@ -105,17 +110,18 @@ DRAFTERS = {
     "sequoia": DrafterEntry(sequoia, "Chen et al. 2024 (Sequoia)", deterministic=False, tree=True),
     "best_first": DrafterEntry(best_first, "Li et al. 2024 (EAGLE-2)", deterministic=True, tree=True),
     "medusa": DrafterEntry(
-        medusa, "Cai et al. 2024 (Medusa)", deterministic=True, tree=True, made_of="heads"
+        medusa, "Cai et al. 2024 (Medusa)", deterministic=None, tree=None, made_of="heads"
     ),
     "eagle": DrafterEntry(
-        eagle,
-        "Li et al. 2024 (EAGLE, EAGLE-2)",
-        deterministic=True,
-        tree=True,
-        made_of="heads",
+        eagle, "Li et al. 2024 (EAGLE, EAGLE-2)", deterministic=None, tree=None, made_of="heads"
     ),
     "lookahead": DrafterEntry(
-        lookahead, "Fu et al. 2024 (lookahead decoding)", deterministic=True, tree=True, made_of="target"
+        lookahead,
+        "Fu et al. 2024 (lookahead decoding)",
+        deterministic=True,
+        tree=True,
+        keeps_rounds=True,
+        made_of="target",
     ),
 }
 """Every drafter by name."""
