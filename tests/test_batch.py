@@ -381,6 +381,16 @@ def test_c22_one_stacked_pass_a_round_whatever_the_batch_and_nobody_waits(size):
     assert (len({len(text) for text in rounds}) > 1) == (size > 1)  # acceptance is ragged
 
 
+def test_texts_that_are_computed_one_by_one_are_seen():
+    """The planted fault: nothing is computed ahead, and every text makes its own pass."""
+    alone = replace(stacked(slots=5), ahead=lambda questions: None)
+    drafter = each(lambda slot: draft.model(single(**SMALL)))
+    with counted_passes() as rows:
+        made = generate_batch(chances(5), alone, drafter, [(1,)] * 5, max_new_tokens=12, num_draft_tokens=3)
+    rounds = [len(text.rounds) for text in made]
+    assert len(rows) == sum(rounds) > max(rounds)
+
+
 @pytest.mark.parametrize("size", [1, 5])
 def test_chains_take_as_many_passes_as_tokens_whatever_the_batch(size):
     with counted_passes() as rows:
@@ -672,52 +682,156 @@ def test_of_nothing_wanted_nothing_is_drafted(drafter):
 # The page
 
 
-def page_rows(name):
+def page_tables(name):
+    """The tables of a block of the page: for each, by batch, numbers by the name of their column."""
     page = script.PAGE.read_text(encoding="utf-8")
-    table = re.search(rf"<!-- {name} -->\n(.*?)<!-- end of {name} -->", page, re.DOTALL)[1]
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()[2:]]
-    return {int(line[0]): [float(cell.split(" ")[0].replace(",", "")) for cell in line[1:]] for line in lines}
+    block = re.search(rf"<!-- {name} -->\n(.*?)<!-- end of {name} -->", page, re.DOTALL)[1]
+    for lines in re.findall(r"(?:^\|.*\n)+", block, re.MULTILINE):
+        heads, _, *rows = (
+            [cell.strip() for cell in line.strip("|\n").split("|")] for line in lines.splitlines()
+        )
+        yield (
+            heads,
+            {int(row[0]): [float(cell.split(" ")[0].replace(",", "")) for cell in row] for row in rows},
+        )
 
 
-def test_the_page_speculation_pays_for_one_text_and_not_for_many():
-    """As measured, with the roofline beside it; after plain decoding, three columns a draft length."""
-    rows = page_rows("speedups")
-    assert tuple(rows) == script.BATCHES
-    for measured, of_passes, with_calls, roofline in [(1, 2, 3, 4), (5, 6, 7, 8)]:
-        assert rows[1][measured] > 1.5
-        assert rows[64][measured] < 1.15
-        for predicted in (of_passes, with_calls, roofline):
-            by_batch = [row[predicted] for row in rows.values()]
-            assert by_batch[0] > max(1, by_batch[-1])
-        for batch in (1, 64):
-            assert abs(rows[batch][of_passes] / rows[batch][measured] - 1) < 0.3
-    for cells in page_rows("passes").values():  # a floor is one
-        assert all(took > floor for took, floor in zip(cells[::3], cells[2::3], strict=True))
+def test_by_the_page_drafts_pay_for_one_text_and_not_for_many():
+    """As measured and as the roofline says: behind each measured column are its predictions."""
+    tables = list(page_tables("speedups"))
+    assert tables
+    for heads, rows in tables:
+        assert tuple(rows) == script.BATCHES
+        measured, roofline = (
+            [place for place, head in enumerate(heads) if re.fullmatch(kind, head)]
+            for kind in (r"k = \d", "roofline")
+        )
+        assert len(measured) == len(roofline) == len(script.LENGTHS)
+        for place in measured:
+            assert rows[1][place] > 1.2
+            assert rows[64][place] < min(1.15, rows[1][place])
+        for place in roofline:
+            assert rows[1][place] > max(1, rows[64][place])
 
 
-def test_the_script_measures_predicts_and_draws(monkeypatch, tmp_path):
+def test_by_the_page_no_pass_is_below_its_floor():
+    tables = list(page_tables("passes"))
+    assert tables
+    for heads, rows in tables:
+        for cells in rows.values():
+            floors = [place for place, head in enumerate(heads) if head == "floor"]
+            assert all(cells[place - 2] > cells[place] for place in floors)
+
+
+def by_hand(plain, drafted, *, threads=1, loops=0.0):
+    """What a process would hand on: decodes of so many seconds, and passes of 1 and 2 texts."""
+    way = ("a", 2)
+    one_a_round, two_rounds = [[2, 2, 2, 2]], [[2, 1]]
+    decodes = {
+        size: {
+            script.PLAIN: script.Decodes(plain, one_a_round, [0.0], [0], [0]),
+            way: script.Decodes(drafted, two_rounds, [drafting], [3], [4]),
+        }
+        for size, drafting in [(1, 0.25), (2, 0.5)]
+    }
+    passes = {
+        size: {0: script.Passes([seconds], [0.1]), 2: script.Passes([2 * seconds], [0.1])}
+        for size, seconds in [(1, 1.0), (2, 1.5)]
+    }
+    size = script.Model(100, bytes_per_parameter=4, cache_bytes_per_token=0)
+    loops = {0: loops, 2: loops}
+    return script.Measured(threads, 400.0, 100.0, size, loops, decodes, passes)
+
+
+def test_the_parts_of_a_round_add_up():
+    """Four plain rounds of two texts, and with drafts one of two and one of one."""
+    run = by_hand([8.0, 6.0], [2.0, 3.0])
+    assert run.speedups(2, ("a", 2)) == [4, 2]
+    plain, drafted = 4 * 1.5, (2 * 1.5 + 0.5) + (2 * 1.0 + 0.25)
+    assert run.by_parts(2, ("a", 2)) == pytest.approx(plain / drafted)
+    with_loop = by_hand([8.0, 6.0], [2.0, 3.0], loops=0.1)
+    assert with_loop.by_parts(2, ("a", 2)) == pytest.approx((plain + 8 * 0.1) / (drafted + 3 * 0.1))
+    assert run.acceptance("a") == 3 / 4
+
+
+def test_the_roofline_by_hand():
+    """A pass takes 1 s for the weights, or 2 s a position; two drafts take 1/4 s, and of two texts 1/2 s."""
+    run = by_hand([8.0, 6.0], [2.0, 3.0])
+    tokens = 1 + 3 / 4 + 9 / 16
+    assert run.roofline(1, ("a", 2)) == pytest.approx(tokens * 2 / (0.25 + 6))
+    assert run.roofline(2, ("a", 2)) == pytest.approx(tokens * 4 / (0.5 + 12))
+
+
+def test_the_last_batch_that_pays_is_that_before_the_first_that_does_not():
+    assert script.last_that_pays({1: 0, 2: 0, 4: 0}, {1: 2, 2: 1, 4: 3}.get) == "1"
+    assert script.last_that_pays({1: 0, 2: 0, 4: 0}, {1: 2, 2: 3, 4: 1.5}.get) == "4"
+    assert script.last_that_pays({1: 0, 2: 0}, {1: 1, 2: 3}.get) == "none"
+
+
+@pytest.fixture
+def small_bench(monkeypatch):
     llama, _ = llama_of(max_position_embeddings=40)
-    target = CachedLlama(llama)
-    rng = np.random.default_rng(0)
     monkeypatch.setattr(script, "PROMPT", 4)
     monkeypatch.setattr(script, "NEW_TOKENS", 6)
+    monkeypatch.setattr(script, "MIDDLE", 7)
     monkeypatch.setattr(script, "BATCHES", (1, 3))
-    monkeypatch.setattr(script, "PICTURE", tmp_path / "picture.png")
+    rng = np.random.default_rng(0)
     texts = [tuple(rng.integers(VOCAB_SIZE, size=7).tolist()) for _ in range(3)]
-    on = script.Bench(target, script.emptied(llama.config), draft.model(single(**SMALL)), texts)
-    hardware = script.peaks(script.weights_read(target), 16)
-    measured = {batch: script.measure(on, batch, 2) for batch in (1, 3)}
-    assert all(len(one.decodes[length]) == 2 for one in measured.values() for length in (0, 2, 4))
-    by = script.prediction(on, measured, hardware)
-    assert 0 < by.acceptance < 1
-    assert by.size.cache_bytes_per_token == 4 * 2 * 2 * 2 * 4
-    script.picture(measured, by)
+    drafters = {
+        "a": lambda _: each(lambda _: draft.model(single(**SMALL))),
+        "b": lambda slots: chains(stacked(slots=slots, **SMALL)),
+    }
+    return script.Bench(CachedLlama(llama), script.emptied(llama.config), texts, drafters)
+
+
+def test_the_script_measures_what_it_predicts_from(small_bench):
+    run = script.measure_all(small_bench, 1, 1)
+    assert script.of_json(script.to_json(run)) == run
+    for batch, ways in run.decodes.items():
+        for (_, length), one in ways.items():
+            assert len(one.seconds) == len(one.drafting) == 3
+            assert all(texts[0] == batch for texts in one.texts)
+            assert all(sum(texts) == 6 * batch for texts in one.texts) == (length == 0)
+            assert (sum(one.judged) > 0) == (length > 0)
+        for way in small_bench.ways[1:]:
+            assert min(run.by_parts(batch, way), run.roofline(batch, way), *run.speedups(batch, way)) > 0
+    assert run.size.parameters == script.weights_read(small_bench.target)
+    assert run.size.cache_bytes_per_token == 4 * 2 * 2 * 2 * 4
+
+
+def test_the_script_writes_the_page(monkeypatch, tmp_path):
+    monkeypatch.setattr(script, "LENGTHS", (2,))
+    monkeypatch.setattr(script, "PICTURE", tmp_path / "picture.png")
+    page = tmp_path / "page.md"
+    blocks = "machine", "speedups", "turns", "passes"
+    page.write_text("\n".join(f"<!-- {name} -->\nold\n<!-- end of {name} -->" for name in blocks))
+    monkeypatch.setattr(script, "PAGE", page)
+    asked = []
+
+    def run(command, *, env, check, stdout):
+        threads = int(command[command.index("--measure-with") + 1])
+        asked.append((threads, {env[name] for name in script.VARIABLES}, command[-2:], check))
+        made = script.to_json(by_hand([8.0, 6.0], [2.0, 3.0], threads=threads))
+        return mock.Mock(stdout=made.encode())
+
+    monkeypatch.setattr(script.subprocess, "run", run)
+    monkeypatch.setattr(sys, "argv", ["batch.py", "--repeats", "2"])
+    script.main()
+    assert asked == [(number, {f"{number}"}, ["--repeats", "2"], True) for number in (1, 2)]
+    text = page.read_text(encoding="utf-8")
+    assert "old" not in text
     assert (tmp_path / "picture.png").stat().st_size > 10_000
-    page = "\n".join(
-        f"<!-- {name} -->\nold\n<!-- end of {name} -->" for name in ("speedups", "passes", "machine")
-    )
-    page = script.with_block(page, "speedups", script.speedup_table(measured, by))
-    page = script.with_block(page, "passes", script.pass_table(measured, by))
-    page = script.with_block(page, "machine", script.machine(by))
-    assert "old" not in page
-    assert re.search(r"^\| 3 \| [\d,]+ \| [\d.]+ \([\d.]+ to [\d.]+\) \| [\d.]+ \|", page, re.MULTILINE)
+    assert "With 2 threads, products read 0 GB" in text
+    assert "a, 1 thread, acceptance 0.75:" in text
+    assert "| 2 | 27 | 3.00 (1.50 to 4.50) | 1.04 | 0.74 |" in text
+    assert "| a | 2 | 2 | 2 | 2 | none |" in text
+    assert "| 2 | 1500.00 | 100.00 | 4000.00 | 3000.00 | 100.00 | 12000.00 |" in text
+
+
+def test_the_script_hands_on_what_a_process_measures(monkeypatch, small_bench, capsys):
+    monkeypatch.setattr(script, "bench", lambda target, drafters: small_bench)
+    monkeypatch.setattr(script, "keep_freed_memory", lambda: None)
+    monkeypatch.setattr(script, "measure_all", lambda on, threads, repeats: by_hand([repeats], [1.0]))
+    monkeypatch.setattr(sys, "argv", ["batch.py", "--measure-with", "2", "--repeats", "4"])
+    script.main()
+    assert script.of_json(capsys.readouterr().out) == by_hand([4], [1.0])
