@@ -1,5 +1,6 @@
 """Claims C1 to C16 and C28, one test or more each; C17 to C22 are in tests/test_cost.py. C11 needs caches."""
 
+import math
 from fractions import Fraction
 from functools import partial
 
@@ -270,6 +271,36 @@ def test_c12_typical_acceptance_is_lossy_and_this_is_its_law():
     expected[1] += 1 - sum(expected.values())
     assert output == expected == {1: Fraction(3, 4), 2: Fraction(1, 4)}
     assert output.distance(as_mapping(TARGET(()))) == Fraction(3, 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "fewer_bits", "agrees_more"),
+    [
+        (
+            "1/2 1/4 1/4",
+            "1/4 1/2 1/4",
+            "1/2 1/4 1/4",
+            "1/4 1/2 1/4",
+        ),  # it knows the text, and copies the target
+        ("9/20 9/20 1/10", "9/20 9/20 1/10", "3/5 3/10 1/10", "1/2 49/100 1/100"),  # on the target's own text
+    ],
+)
+def test_c23_the_draft_with_fewer_bits_a_token_may_be_accepted_less(text, target, fewer_bits, agrees_more):
+    """Fewer bits: a larger product of its probabilities over 20 tokens of the text."""
+    text, target, fewer_bits, agrees_more = (
+        rational(row.split()) for row in (text, target, fewer_bits, agrees_more)
+    )
+    times = [int(20 * mass) for mass in text]
+    assert [Fraction(n, 20) for n in times] == list(text)
+    likelihoods, accepted = [], []
+    for probs in (fewer_bits, agrees_more):
+        rounds = law(speculate, table({(): target}), model(table({(): probs})), num_draft_tokens=1)
+        assert rounds.exact
+        accepted.append(rounds.mean(lambda one: one.accepted))
+        assert accepted[-1] == sum(np.minimum(target, probs))
+        likelihoods.append(math.prod(p**n for p, n in zip(probs, times, strict=True)))
+    assert likelihoods[0] > likelihoods[1]
+    assert accepted[0] < accepted[1]
 
 
 def test_c28_a_tree_is_scored_in_one_pass():
