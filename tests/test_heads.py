@@ -1,5 +1,7 @@
 """Medusa heads and the EAGLE head, held against their formulas written down plainly."""
 
+import copy
+import pickle
 from functools import partial
 
 import numpy as np
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 
 from plain_llama import Plain, config_of, llama_of, weights_of
 from speculative import draft, generate, sample, verify
-from speculative.model import CachedLlama, EagleHead, MedusaHeads
+from speculative.model import CachedLlama, EagleHead, MedusaHeads, eagle
 from speculative.model.session import Session
+from turns import in_between
 
 V, WIDTH, INNER = 7, 16, 20
 
@@ -194,6 +197,32 @@ def test_an_interrupted_pass_is_done_again(monkeypatch):
     np.testing.assert_allclose(
         head((1, 2, 4, 5))((1,)), softmax(formula.logits((1, 2, 4, 5), (1,))), atol=1e-5
     )
+
+
+@pytest.mark.parametrize(("owner", "name", "after"), [(eagle, "product", False), (EagleHead, "_go_to", True)])
+def test_two_threads_take_turns(owner, name, after):
+    llama, plain = llama_of()
+    weights = eagle_weights()
+    head, formula = EagleHead(CachedLlama(llama), weights), PlainEagle(plain, weights)
+    head((1, 2, 3, 4))((5,))
+    asked = ((1, 2, 3, 4, 5), (6,)), ((6, 6, 6, 6, 6, 6), (2, 2))
+    rows = in_between(owner, name, *(partial(head(context), path) for context, path in asked), after=after)
+    for row, (context, path) in zip(rows, asked, strict=True):
+        np.testing.assert_allclose(row, softmax(formula.logits(context, path)), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda head: pickle.loads(pickle.dumps(head))], ids=str
+)
+def test_a_copy_has_read_nothing_and_shares_no_buffer(again):
+    llama, plain = llama_of()
+    weights = eagle_weights()
+    head, formula = EagleHead(CachedLlama(llama), weights), PlainEagle(plain, weights)
+    oracle = head((1, 2, 3, 4))
+    oracle((5,))
+    other = again(head)
+    for head_of, context, path in [(other, (6, 6, 6, 6), (1,)), (head, (1, 2, 3, 4), (5, 2))]:
+        np.testing.assert_allclose(head_of(context)(path), softmax(formula.logits(context, path)), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(eagle_weights()))

@@ -6,9 +6,11 @@ once for all of them. Attention is one product over all texts, padded to the lon
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from operator import index
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from speculative.model.text import Characters
 from speculative.model.tokenizer import Subwords
 from speculative.model.tokens import sequence
 from speculative.oracle import from_logits
+from speculative.oracle.interface import as_tokens, depths
 
 __all__ = ["BatchedLlama"]
 
@@ -47,13 +50,14 @@ class BatchedLlama:
     ------
     ValueError
         For no slot, and for a limit beyond the model's positions. At a call, for a tree that takes more than
-        64 positions behind the longest context.
+        64 positions behind the longest context, and as of :meth:`Oracle.score_tree`.
 
     Notes
     -----
-    A slot takes the memory of a session of :class:`CachedLlama`, all of it from the start. Not for two
-    threads at a time. A row of a stacked pass is rounded otherwise than that of a pass alone: they differ by
-    about 1e-7.
+    A slot takes the memory of a session of :class:`CachedLlama`, all of it from the start. A row of
+    a stacked pass is rounded otherwise than that of a pass alone: they differ by about 1e-7.
+
+    Two threads take turns. A copy, made by `copy` or `pickle`, has read nothing yet and shares no buffer.
     """
 
     def __init__(
@@ -65,14 +69,14 @@ class BatchedLlama:
         context_limit: int | None = None,
     ) -> None:
         one, config = CachedLlama(llama, tokenizer=tokenizer, context_limit=context_limit), llama.config
-        self.llama, self._sequence, slots = llama, partial(sequence, one.first), count("slots", slots)
+        self.llama, self._one, slots = llama, one, count("slots", slots)
         positions, width = len(one.first) + one.longest + ROOM, config.head_dim
         shape = config.num_hidden_layers, slots, config.num_key_value_heads
         self._keys = np.zeros((*shape, width, positions), dtype=np.float32)  # what is padded must be finite
         self._values = np.zeros((*shape, positions, width), dtype=np.float32)
         self._hidden = np.zeros((slots, positions, config.hidden_size), dtype=np.float32)
         self._sessions = [Session(llama, self._view(slot)) for slot in range(slots)]
-        self._answers = dict[int, tuple[Question, Floats]]()
+        self._answers, self._lock = dict[int, tuple[Question, Floats]](), Lock()
         self.batch = Batch(
             tuple(
                 from_logits(
@@ -84,8 +88,13 @@ class BatchedLlama:
                 )
                 for slot in range(slots)
             ),
-            self.read,
+            self._ahead,
         )
+
+    def __reduce__(self) -> tuple[Callable[[], BatchedLlama], tuple[()]]:
+        """How it is copied: made again from the same weights."""
+        options: dict[str, Any] = {"tokenizer": self._one.tokenizer, "context_limit": self._one.longest}
+        return partial(type(self), self.llama, len(self._sessions), **options), ()
 
     def _view(self, slot: int) -> Buffers:
         """A slot's part of the buffers of all."""
@@ -106,15 +115,33 @@ class BatchedLlama:
         ----------
         questions : mapping from slots to (context, tokens, parents)
             As of :meth:`Oracle.score_tree`.
+
+        Raises
+        ------
+        ValueError
+            For a slot that there is not, and as of :meth:`Oracle.score_tree`.
         """
+        checked = dict[int, Question]()
+        for slot, (context, tokens, parents) in questions.items():
+            if slot not in range(len(self._sessions)):
+                raise ValueError(f"slot {slot!r}: give slots from 0 to {len(self._sessions) - 1}")
+            checked[slot] = self.batch.oracles[slot].tokens(context), tokens, parents
+        self._ahead(checked)
+
+    def _ahead(self, questions: Mapping[int, Question]) -> None:
+        """The same, of contexts whose tokens were checked before."""
+        with self._lock:
+            self._read(questions)
+
+    def _read(self, questions: Mapping[int, Question]) -> None:
         if not questions:
             return
         parts = [self._part(slot, question) for slot, question in questions.items()]
         if any(part.rows for part in parts):
             self._compute([part for part in parts if part.rows])
         for part in parts:
-            part.session.keep(part.sequence, *part.question[1:])
-        asked = [range(len(part.sequence) - 1, part.start + part.rows) for part in parts]
+            part.session.keep(part.text, *part.question[1:])
+        asked = [range(len(part.text) - 1, part.start + part.rows) for part in parts]
         slots = np.repeat([part.slot for part in parts], [len(places) for places in asked])
         logits = product(self._hidden[slots, np.concatenate(asked)], self.llama.head)
         for part, places in zip(parts, asked, strict=True):
@@ -123,18 +150,21 @@ class BatchedLlama:
 
     def _part(self, slot: int, question: Question) -> _Part:
         """Cut a slot back to what its question has in common with it."""
-        context, tokens, parents = question
-        session, sequence = self._sessions[slot], self._sequence(context)
-        if (nodes := self._hidden.shape[1] - len(sequence)) < len(tokens):
+        context, tokens = question[0], as_tokens(question[1], self.llama.config.vocab_size, "draft")
+        parents = tuple(map(index, question[2]))
+        self._one.oracle.check_length(len(context) + max(depths(tokens, parents)))
+        session, text = self._sessions[slot], sequence(self._one.first, context)
+        if (nodes := self._hidden.shape[1] - len(text)) < len(tokens):
             raise ValueError(
                 f"a tree of {len(tokens)} nodes behind {len(context)} tokens: the slot has room for {nodes}"
             )
-        session.cut_back(sequence)
-        if len(sequence) - len(session.tokens) >= ALONE:
-            session.read(sequence[:-1])
+        session.cut_back(text)
+        if len(text) - len(session.tokens) >= ALONE:
+            session.read(text[:-1])
         start = len(session.tokens)
-        depths, mask = shape_of(len(sequence) - start, parents)
-        return _Part(slot, session, sequence, question, start, len(depths), depths, mask)
+        places, mask = shape_of(len(text) - start, parents)
+        question = context, tokens, parents
+        return _Part(slot, session, text, question, start, len(places), places, mask)
 
     def _compute(self, parts: Sequence[_Part]) -> None:
         """Compute the rows of several texts in one pass."""
@@ -167,7 +197,7 @@ class BatchedLlama:
             attended: Floats = mixed.reshape(most, used, -1)[row_of, slots]
             return attended
 
-        tokens = [token for part in parts for token in (part.sequence + part.question[1])[part.start :]]
+        tokens = [token for part in parts for token in (part.text + part.question[1])[part.start :]]
         depths = np.concatenate([part.depths for part in parts])
         self._hidden[slots, places] = forward(self.llama, np.array(tokens), starts + depths, attend)
 
@@ -178,9 +208,10 @@ class BatchedLlama:
     def _rows(self, slot: int, context: Context, tokens: Context, parents: Context) -> Floats:
         """Logits after the context and after each node, shape (1 + nodes, V), computed ahead or now."""
         question = context, tokens, parents
-        if slot not in self._answers or self._answers[slot][0] != question:
-            self.read({slot: question})
-        return self._answers[slot][1]
+        with self._lock:
+            if slot not in self._answers or self._answers[slot][0] != question:
+                self._read({slot: question})
+            return self._answers[slot][1]
 
 
 class _Part(NamedTuple):
@@ -188,7 +219,7 @@ class _Part(NamedTuple):
 
     slot: int
     session: Session
-    sequence: Context
+    text: Context
     question: Question
     start: int
     rows: int

@@ -150,7 +150,7 @@ class Oracle:
         """
         tokens = as_tokens(tokens, self.vocab_size, "draft")
         parents = tuple(map(index, parents))
-        self._check_length(len(context) + max(depths(tokens, parents)))
+        self.check_length(len(context) + max(depths(tokens, parents)))
         if self.score_rows is None:
             return [self.row(each) for each in contexts_after(context, tokens, parents)]
         return check_count(self.score_rows(context, tokens, parents), len(tokens))
@@ -174,10 +174,11 @@ class Oracle:
             For a token outside the vocabulary, and a context longer than `context_limit`.
         """
         tokens = as_tokens(context, self.vocab_size)
-        self._check_length(len(tokens))
+        self.check_length(len(tokens))
         return tokens
 
-    def _check_length(self, length: int) -> None:
+    def check_length(self, length: int) -> None:
+        """Raise where a context of so many tokens would be longer than `context_limit`."""
         if self.context_limit is not None and length > self.context_limit:
             raise ValueError(
                 f"a context of {length} tokens is over the limit of {self.context_limit}: "
