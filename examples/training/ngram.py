@@ -11,10 +11,7 @@ tokens with their probabilities, and for the others the row of h' (as it is read
 one. An entry takes two bytes and a context three; each has to save `price` drafts per byte from being
 rejected, over the training text.
 
-The file has the contexts as a tree that grows into the past, from the empty one, level by level: `children`
-is how many contexts one token longer each has, `tokens` that token, the first of the context; `entries` how
-many tokens of the row are written, `entry_tokens` and `entry_roots` those tokens and 255 times the square
-root of their probabilities. All are bytes.
+`speculative.model.distilled` says what the file holds.
 """
 
 from __future__ import annotations
@@ -25,9 +22,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from speculative.model.distilled import LEAST, TENSORS
+
 BURN_IN = 16  # places at the start of a window whose rows saw too little before them
 SHORTEST = 4  # occurrences of a context that is considered at all
-TENSORS = "children", "tokens", "entries", "entry_tokens", "entry_roots"
 
 
 class Level(NamedTuple):
@@ -152,7 +150,7 @@ def rebuilt(before: NDArray, which: NDArray, token: NDArray, roots: NDArray) -> 
     rows = before.astype(np.float32)
     rows[which, token] = 0
     probs = (roots.astype(np.float32) / 255) ** 2
-    left = (1 - np.bincount(which, probs, len(rows))).clip(1e-4)
+    left = (1 - np.bincount(which, probs, len(rows))).clip(LEAST)
     rows *= (left / rows.sum(1).clip(1e-9))[:, None]
     rows[which, token] = probs
     return rows / rows.sum(1, keepdims=True)
