@@ -6,6 +6,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
+from speculative.model import bundled_text, load
+from speculative.model.bundle import folder_of
 from speculative.model.cache import CachedLlama
 from speculative.model.checkpoint import read_checkpoint, weight_shapes, write_checkpoint
 from speculative.model.config import LlamaConfig, read_config
@@ -17,6 +19,7 @@ transformers = pytest.importorskip("transformers")
 transformers.utils.logging.disable_progress_bar()
 torch.set_num_threads(1)
 
+BUNDLED = sorted(path.parent.name for path in folder_of("shakespeare").parent.glob("*/tokenizer.json"))
 RELATIVE = 1e-4  # of the largest logit
 SHAPES = {
     "a key and a value for each query": {"num_key_value_heads": 4},
@@ -203,6 +206,20 @@ def test_folders_written_here_are_read_by_transformers(tmp_path, tied, dtype):
     assert same(np.log(ours.oracle(tokens)), logits_of(model, (3, *tokens))[-1])
     other = CachedLlama(Llama.of(replace(config, rope_theta=1e4), read_checkpoint(tmp_path)[1]))
     assert not same(np.log(other.oracle(tokens)), logits_of(model, (3, *tokens))[-1])
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_bundled_folders_are_read_by_transformers(name):
+    folder, ours = folder_of(name), load(name)
+    model, report = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, output_loading_info=True
+    )
+    assert isinstance(model, transformers.LlamaForCausalLM)
+    assert not any(report.values())
+    beginning = bundled_text()[:200]
+    tokens = ours.tokenizer.encode(beginning)
+    assert tuple(transformers.AutoTokenizer.from_pretrained(folder)(beginning)["input_ids"]) == tokens
+    assert same(np.log(ours.oracle.score((), tokens)), logits_of(model, first(model) + tokens))
 
 
 def test_tokenizers_written_here_are_read_by_transformers(tmp_path):
