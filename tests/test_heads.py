@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from functools import partial
 
 import numpy as np
@@ -236,3 +237,11 @@ def test_every_weight_of_the_eagle_head_matters(name):
     }
     row = EagleHead(CachedLlama(llama), changed)((1, 2, 3))((4,))
     assert abs(row - softmax(PlainEagle(plain, weights).logits((1, 2, 3), (4,)))).max() > 1e-4
+
+
+def test_logits_that_are_no_numbers_are_refused():
+    weights = medusa_weights()
+    weights["heads.1.lm_head.weight"][2] = np.nan
+    heads = MedusaHeads.of(CachedLlama(llama_of()[0]), weights)
+    with pytest.raises(ValueError, match=re.escape("the logits at context (1, 2) have nan for token 2")):
+        heads((1, 2))

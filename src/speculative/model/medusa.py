@@ -21,6 +21,7 @@ from speculative.model.blocks import Floats, block_width, blocked, product
 from speculative.model.cache import CachedLlama
 from speculative.model.llama import silu
 from speculative.oracle import softmax
+from speculative.oracle.function import softmaxes
 
 __all__ = ["MedusaHeads"]
 
@@ -71,4 +72,6 @@ class MedusaHeads:
             return []
         heads, width, _ = self.outputs.shape
         hidden = silu(product(state, self.linear)[:, : heads * width]).reshape(heads, 1, width) + state
-        return [softmax(logits, context) for logits in (hidden @ self.outputs)[:, 0]]  # [H, V]
+        logits = (hidden @ self.outputs)[:, 0]  # [H, V]
+        rows = softmaxes(logits)
+        return list(rows) if rows is not None else [softmax(each, context) for each in logits]

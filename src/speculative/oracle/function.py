@@ -121,7 +121,7 @@ def from_logits(
         For both `score` and `score_tree`.
     """
     return _from_function(
-        (softmax, _softmaxes),
+        (softmax, softmaxes),
         function,
         vocab_size,
         vocabulary,
@@ -216,7 +216,7 @@ def _path_by_path(
     return [rows[node] for node in range(len(tokens) + 1)]
 
 
-def _softmaxes(rows: Floats) -> Floats | None:
+def softmaxes(rows: Floats) -> Floats | None:
     """Rows as `softmax` makes them, all at once, shape (n, V); None where one of them has a fault."""
     logits = rows.astype(np.float64, order="C", copy=False)  # other orders are added up in another order
     top = np.maximum.reduce(logits, axis=-1, keepdims=True)
