@@ -24,8 +24,9 @@ def text(tmp_path: Path) -> str:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Run the command in this process."""
+    """Run the command in this process, and let it measure times on few tokens."""
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("speculative.cli.timing.MOST_TOKENS", 5)
 
     def invoke(*arguments: str) -> Result:
         return CliRunner().invoke(app, arguments, prog_name="speculative")

@@ -60,8 +60,8 @@ def refused(run):
             "generate --drafter model",
             "--drafter 'model'",
             "unknown",
-            "write one of ngram, draft, draft-kl, draft-tv, medusa, eagle, lookup, suffix, lookahead, the "
-            "path of a checkpoint folder, or file.py:function for one of your own",
+            "write one of ngram, 5gram, draft, draft-kl, draft-tv, medusa, eagle, lookup, suffix, lookahead, "
+            "the path of a checkpoint folder, or file.py:function for one of your own",
         ),
         (
             "generate --target gpt",
@@ -72,7 +72,7 @@ def refused(run):
         ("plan --text bundled --target gpt", "--target 'gpt'", "unknown", "write ngram, or file.py:function"),
         *(
             (f"generate --target ngram --drafter {name}", f"--drafter {name} needs", "checkpoint", "ngram")
-            for name in ("draft", "draft-kl", "draft-tv", "medusa", "eagle", ".")
+            for name in ("5gram", "draft", "draft-kl", "draft-tv", "medusa", "eagle", ".")
         ),
         *(
             (
@@ -115,12 +115,6 @@ def refused(run):
             "--text '/no/such/file'",
             "No such file",
             "the path of a text file",
-        ),
-        (
-            "generate für --target ngram",
-            "the prompt has 'ü' at position 1",
-            "nowhere",
-            "leave it out, or give --text",
         ),
         ("generate a b", "b", "unexpected extra argument", "see speculative generate --help"),
         ("generate --bogus", "--bogus", "No such option", "see speculative generate --help"),
@@ -187,7 +181,7 @@ def refused(run):
             "and takes a tree",
             "write --tree 3,2:independent\n",
         ),
-        ("generate --drafter paths", "--drafter 'paths'", "unknown", "write one of ngram, draft"),
+        ("generate --drafter paths", "--drafter 'paths'", "unknown", "write one of ngram, 5gram, draft"),
         ("verifiers token", "token", "unexpected extra argument", "see speculative verifiers --help"),
         ("prove --verifier mine", "'mine'", "names no function", "write file.py:function"),
         ("prove --verifier no/such.py:verify", "'no/such.py'", "is no file", "the path of a Python file"),
@@ -431,5 +425,8 @@ def test_own_code_is_not_blamed_for_the_rest(refused, write, text):
     assert refused("generate", "--target", "missing", "--drafter", drafter).startswith(begin)
     line = refused("generate", "--target", "ngram", "--drafter", drafter, "--text", "missing.txt")
     assert line.startswith("speculative generate: --text 'missing.txt' cannot be read")
-    line = refused("generate", "ä", "--target", "ngram", "--drafter", drafter, "--text", text)
-    assert line.startswith("speculative generate: the prompt has 'ä' at position 0")
+    line = refused("generate", "aä", "--target", "ngram", "--drafter", drafter, "--text", text)
+    assert line == (
+        "speculative generate: the prompt has 'ä' at position 1, which the text has nowhere: leave it out, "
+        "or give --text FILE with a text that has it\n"
+    )

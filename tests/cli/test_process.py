@@ -17,6 +17,7 @@ from speculative import cli
 from speculative.cli.app import app
 
 COMMAND = [sys.executable, "-m", "speculative.cli"]
+FITTED = "--target", "ngram", "--text"  # a short one, on which models are fitted at once
 
 
 def process(*arguments, **options):
@@ -58,8 +59,8 @@ def test_help_breaks_lines_where_it_is_full_only(run, monkeypatch, columns):
                 assert len(line) + 1 + len(following.split()[0]) > int(columns) - 2
 
 
-def test_generate_in_a_pipe_marks_the_text():
-    done = process("generate", "--target", "ngram", "--seed", "1", "--tokens", "60")
+def test_generate_in_a_pipe_marks_the_text(text):
+    done = process("generate", *FITTED, text, "--seed", "1", "--tokens", "60")
     assert done.returncode == 0
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
@@ -80,9 +81,17 @@ def test_bad_input_is_one_line():
     assert done.stderr.count("\n") == 1
 
 
-def test_an_output_that_cannot_show_every_character():
-    options = "--target", "ngram", "--seed", "1", "--tokens", "80"
-    done = process("generate", *options, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+def test_an_output_that_cannot_show_every_character(text):
+    done = process(
+        "generate",
+        *FITTED,
+        text,
+        "--seed",
+        "1",
+        "--tokens",
+        "80",
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
     assert done.returncode == 0
     assert done.stderr == ""
     assert done.stdout.isascii()
@@ -97,8 +106,8 @@ def started():
     signal.signal(signal.SIGINT, before)
 
 
-def test_an_interrupt_is_quiet(started):
-    with started("generate", "--target", "ngram", "--tokens", "100000000") as running:
+def test_an_interrupt_is_quiet(started, text):
+    with started("generate", *FITTED, text, "--tokens", "100000000") as running:
         running.stdout.readline()
         running.send_signal(signal.SIGINT)
         running.stdout.read()
@@ -106,8 +115,8 @@ def test_an_interrupt_is_quiet(started):
         assert running.wait(60) == 130
 
 
-def test_a_closed_pipe_is_quiet(started):
-    with started("generate", "--target", "ngram", "--tokens", "100000000") as running:
+def test_a_closed_pipe_is_quiet(started, text):
+    with started("generate", *FITTED, text, "--tokens", "100000000") as running:
         running.stdout.readline()
         running.stdout.close()
         assert running.stderr.read() == ""

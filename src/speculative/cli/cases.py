@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from speculative import draft
 from speculative.bench import Contender
 from speculative.cli.drafting import Shape, shape_of, takes_chains, takes_trees
-from speculative.cli.generate import check_fit
+from speculative.cli.fitting import check_fit, loop_of
 from speculative.cli.trained import Kind, Source
-from speculative.draft import Drafter
 from speculative.oracle import Oracle
 from speculative.verify import VERIFIERS
-from speculative.warp import Warp, temperature
+from speculative.warp import Warp
 
 CHAINS, TREES = "token", "recursive"  # what verifies them where nothing is said
 
@@ -36,15 +34,8 @@ class Case(NamedTuple):
         """Return what is raced, of a target that is not warped yet."""
         entry = VERIFIERS[self.verifier]
         make_drafter = (self.shape or entry).make_drafter
-        if is_certain(make_drafter):  # a warp of the draft would cut the tree down, and its law needs none
-            target, warp = warp(target), temperature(1)
-        return Contender(partial(source, target, warp, make_drafter), self.num_draft_tokens, entry.function)
-
-
-def is_certain(make_drafter: Callable[..., Drafter]) -> bool:
-    """Whether a tree is of the most probable tokens, and nothing of it drawn."""
-    function, given = getattr(make_drafter, "func", make_drafter), getattr(make_drafter, "keywords", {})
-    return function is draft.best_first or given.get("scheme") is draft.top
+        make = partial(loop_of, source, target, warp, make_drafter)
+        return Contender(make, self.num_draft_tokens, entry.function)
 
 
 def cases_of(

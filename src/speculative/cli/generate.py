@@ -3,58 +3,32 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import typer
 
 from speculative import show
-from speculative.chance import sample
-from speculative.cli import options
-from speculative.cli.drafting import (
-    Shape,
-    blaming_the_shape,
-    check_takes_certain_trees,
-    kind_of,
-    shape_of,
-    takes_chains,
-    takes_its_time,
-)
-from speculative.cli.expectation import BATCHES, Watched, compare
+from speculative.cli import account, options
+from speculative.cli.drafting import shape_of
+from speculative.cli.fitting import check_fit
 from speculative.cli.models import (
     BUNDLED,
     NGRAM,
     SHAKESPEARE,
-    Ready,
     check_drafter,
     drafter_for,
     encode_prompt,
     fit_on_text,
     is_checkpoint,
     load_checkpoint,
-    warped,
 )
 from speculative.cli.pieces import Pieces
-from speculative.cli.timing import Timing, measure
-from speculative.cli.trained import Kind, Loop
-from speculative.decode import Round, stream
-from speculative.distribution import Context
-from speculative.metrics import statistics
+from speculative.cli.record import as_data
+from speculative.cli.run import Outcome, Settings, run
+from speculative.decode import Round
 from speculative.verify import VERIFIERS
-from speculative.warp import Warp
 
-COST_OF_A_MODEL = 0.1  # of a draft pass assumed, for what rounds would be worth with a target that takes time
-EXPECTED = (
-    "expected: by the exact formula, the probability that a draft is accepted given its context, from both "
-    "models' laws, averaged over the contexts this run reached (unbiased); ±: one standard error."
-)
-MEASURED = (
-    "No formula gives the acceptance of a single draft here. 95% interval: for what more text of the kind "
-    f"would bring, from the means of {BATCHES} stretches of the run; of short runs it covers a little less."
-)
 EXAMPLES = """[bold]Examples[/bold]
 
 speculative generate
@@ -72,43 +46,6 @@ speculative generate "Once upon a time" --target path/of/a/llama --drafter path/
 speculative generate "Once " --target ngram --text my.txt
 
 speculative generate --json --seed 0 > run.json"""
-
-
-class Settings(NamedTuple):
-    """What is run."""
-
-    ready: Ready
-    warp: Warp
-    context: Context
-    verifier: str
-    drafter: str
-    kind: Kind
-    num_tokens: int
-    num_draft_tokens: int
-    seed: int
-    shape: Shape | None = None
-    """What is drafted, where it is not what the verifier's own drafter drafts."""
-    heat: float = 1
-    """The temperature of both models."""
-
-    def loop(self) -> Loop:
-        """Return the target and a drafter that has seen no text."""
-        make_drafter = (self.shape or VERIFIERS[self.verifier]).make_drafter
-        return self.ready.source(self.ready.target, self.warp, make_drafter)
-
-
-class Outcome(NamedTuple):
-    """What came of it."""
-
-    rounds: tuple[Round, ...]
-    tokens_per_pass: show.Comparison
-    accepted: list[show.Comparison]
-    draft_passes: int
-    """Levels of all drafts: the passes of a draft model that draws a level at once."""
-    seconds: float
-    """What the rounds took, without what was told of them."""
-    timing: Timing
-    """The same beside the target alone, in turns."""
 
 
 def generate(
@@ -170,59 +107,6 @@ def generate(
         print(json.dumps(as_data(settings, outcome), indent=2))
 
 
-def check_fit(drafter: str, kind: Kind, verifier: str) -> None:
-    """Refuse a verifier that cannot judge what is drafted."""
-    carries = VERIFIERS[verifier].carries
-    if carries and kind.made_of not in {"model", "own code"}:
-        raise ValueError(
-            f"--drafter {drafter}: {verifier} carries {carries} from round to round and needs the same "
-            f"model's drafts in each: write --drafter {NGRAM}"
-        )
-    if kind.made_of == "target":
-        check_takes_certain_trees(drafter, verifier)
-
-
-def nobody(_: Round) -> None:
-    """Tell nobody of a round."""
-
-
-def no_wait() -> None:
-    """Say nothing before the time is measured."""
-
-
-def run(
-    settings: Settings, tell: Callable[[Round], None] = nobody, before_timing: Callable[[], None] = no_wait
-) -> Outcome:
-    """Generate, telling of each round; then measure the time of as many tokens beside the target alone."""
-    watched = Watched(settings.verifier)
-    decode = partial(
-        stream,
-        max_new_tokens=settings.num_tokens,
-        num_draft_tokens=settings.num_draft_tokens,
-        verify=watched,
-    )
-    rounds: list[Round] = []
-    loop = settings.loop()
-    seconds, start = 0.0, time.perf_counter()
-    with blaming_the_shape(settings.shape, VERIFIERS[settings.verifier]):
-        for one in sample(decode, *loop, settings.context, rng=settings.seed):
-            seconds += time.perf_counter() - start
-            rounds.append(one)
-            watched.look(one)
-            tell(one)
-            start = time.perf_counter()
-    before_timing()
-    timing = measure(
-        settings.loop,
-        settings.context,
-        settings.num_tokens,
-        seed=settings.seed + 1,
-        num_draft_tokens=settings.num_draft_tokens,
-        verify=VERIFIERS[settings.verifier].function,
-    )
-    return Outcome(tuple(rounds), *compare(rounds, watched), sum(watched.depths), seconds, timing)
-
-
 def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
     """Generate and print round by round, then the figures."""
     transcript, pieces = show.Transcript(console), Pieces(settings.ready.tokenizer.decode)
@@ -234,8 +118,8 @@ def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
     def tell(one: Round) -> None:
         if not begun:  # nothing is printed before the first round has shown that all fits together
             waiting.stop()
-            console.paragraph(title(settings), "dim")
-            for note in notes(settings):
+            console.paragraph(account.title(settings), "dim")
+            for note in account.notes(settings):
                 console.paragraph(note, "yellow")
             transcript.legend()
             console.print()
@@ -253,128 +137,7 @@ def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
     with show.waiting("the first round") as waiting:
         outcome = run(settings, tell, end)
     console.print(show.figures_table(outcome.tokens_per_pass, outcome.accepted))
-    console.paragraph(MEASURED if outcome.tokens_per_pass.expected is None else EXPECTED, "dim")
-    console.paragraph(time_line(outcome))
-    console.paragraph(how_measured(settings, outcome), "dim")
+    console.paragraph(account.how_computed(outcome), "dim")
+    console.paragraph(account.time_line(outcome))
+    console.paragraph(account.how_measured(settings, outcome), "dim")
     return outcome
-
-
-def title(settings: Settings) -> str:
-    """Say in one line what is run."""
-    lossy = "" if VERIFIERS[settings.verifier].lossless else "lossy "
-    return (
-        f"{warped(settings.ready.description, settings.warp)}; {drafted(settings)}, {lossy}"
-        f"{settings.verifier} verification, seed {settings.seed}"
-    )
-
-
-def keeps_law(settings: Settings) -> bool:
-    """Whether the text has the law of the target as it is warped here."""
-    entry = VERIFIERS[settings.verifier]
-    return entry.lossless and (entry.target_warp is None or settings.heat == 0)
-
-
-def notes(settings: Settings) -> list[str]:
-    """Say whether the text has another law than the target's, and what takes its time."""
-    name, entry = settings.verifier, VERIFIERS[settings.verifier]
-    told = []
-    if not entry.lossless:
-        told.append(f"lossy: with {name} the text does not have the target's law.")
-    elif not keeps_law(settings):
-        told.append(f"{name} gives the target's law at temperature 0 only, and here it is {settings.heat:g}.")
-    if settings.kind.shaped and (slow := takes_its_time(name, (settings.shape or entry).make_drafter)):
-        told.append(slow)
-    return told
-
-
-def drafted(settings: Settings) -> str:
-    """Say what is drafted each round."""
-    entry, depth = VERIFIERS[settings.verifier], settings.num_draft_tokens
-    fitted = settings.drafter == NGRAM and not settings.ready.checkpoint  # which the description tells
-    by = "" if fitted else f" by {settings.drafter}"
-    if settings.kind.made_of == "target":
-        return f"a tree of guesses a round{by}, at most {depth} deep"
-    if not settings.kind.shaped or (settings.shape is None and takes_chains(entry)):
-        return f"{depth} drafts a round{by}"
-    kind = kind_of((settings.shape or entry).make_drafter)
-    drawn = f"{kind.drawn}, " if kind.drawn else ""
-    return f"{kind.what} a round{by}, {drawn}at most {min(depth, kind.depth or depth)} deep"
-
-
-def time_line(outcome: Outcome) -> str:
-    """Say how long a token takes beside plain decoding, and what that saved."""
-    timing, count = outcome.timing, statistics(outcome.rounds).tokens
-    low, high = min(timing.by_stretch), max(timing.by_stretch)
-    spread = f" ({low:.2f} to {high:.2f})" if len(timing.by_stretch) > 1 else ""
-    saved = (timing.per_token_alone - timing.per_token) * count
-    return (
-        f"{1000 * timing.per_token:.3f} ms a token, and {1000 * timing.per_token_alone:.3f} ms by plain "
-        f"decoding: {timing.speedup:.2f} times as fast{spread}, {abs(saved):.2f} s "
-        f"{'saved' if saved > 0 else 'lost'} on {count} tokens."
-    )
-
-
-def how_measured(settings: Settings, outcome: Outcome) -> str:
-    """Say what the times are of; and what rounds on n-grams, which are as quick as drafts, would be worth."""
-    timing, figures = outcome.timing, statistics(outcome.rounds)
-    parts, seconds = len(timing.stretches), outcome.seconds
-    each = timing.tokens // parts
-    turns = f" in turns of about {each}; in brackets the least and the most" if parts > 1 else ""
-    told = (
-        f"Models ready in {settings.ready.seconds:.2f} s, the text above in {seconds:.2f} s. Measured on "
-        f"{timing.tokens} other tokens after the same prompt, by both ways{turns}."
-    )
-    if settings.ready.checkpoint:
-        return told
-    cost = 0 if settings.kind.made_of == "text" else COST_OF_A_MODEL
-    worth = figures.tokens / (figures.rounds + outcome.draft_passes * cost)
-    counted = ", a target pass counted as one whatever the size of its tree, a draft pass for each level"
-    tree = settings.kind.shaped and (settings.shape or not takes_chains(VERIFIERS[settings.verifier]))
-    return (
-        f"{told} Were a draft pass to cost {cost:g} target passes, the rounds above would be {worth:.2f} "
-        f"times as fast as the target alone{counted if tree else ''}."
-    )
-
-
-def as_data(settings: Settings, outcome: Outcome) -> dict[str, Any]:
-    """Return everything about a run, for JSON."""
-    decode = settings.ready.tokenizer.decode
-    pieces, counts, timing = Pieces(decode), statistics(outcome.rounds), outcome.timing
-    prompt = "".join(map(pieces.add, settings.context))
-    rounds: list[dict[str, Any]] = [
-        {
-            "tokens": [pieces.add(token) for token in one.tokens],
-            "drafted": one.drafted,
-            "accepted": one.accepted,
-            "last": one.last,
-            "target_probs": [float(probability) for probability in one.target_probs],
-        }
-        for one in outcome.rounds
-    ]
-    return {
-        "models": warped(settings.ready.description, settings.warp),
-        "verifier": settings.verifier,
-        "keeps_target_law": keeps_law(settings),
-        "drafter": settings.drafter,
-        "drafts": drafted(settings),
-        "draft_tokens": settings.num_draft_tokens,
-        "seed": settings.seed,
-        "prompt": prompt,
-        "text": "".join(piece for one in rounds for piece in one["tokens"]) + pieces.rest(),
-        "tokens": counts.tokens,
-        "target_passes": counts.rounds,
-        "drafted": counts.drafted,
-        "draft_passes": outcome.draft_passes,
-        "accepted": counts.accepted,
-        "tokens_per_target_pass": outcome.tokens_per_pass._asdict(),
-        "acceptance_by_position": [one._asdict() for one in outcome.accepted],
-        "seconds": {"models": settings.ready.seconds, "rounds": outcome.seconds},
-        "timing": {
-            "tokens": timing.tokens,
-            "seconds_per_token": timing.per_token,
-            "seconds_per_token_alone": timing.per_token_alone,
-            "speedup": timing.speedup,
-            "speedup_by_stretch": timing.by_stretch,
-        },
-        "rounds": rounds,
-    }

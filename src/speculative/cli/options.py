@@ -22,6 +22,7 @@ from speculative.warp import Warp, compose, min_p, temperature, top_k, top_p
 LONGEST_ORDER = 32  # an n-gram model keeps a table of the whole text for every order
 WARP, TWO_MODELS, ROOFLINE = "Warp of both models", "Two models", "Roofline"  # panels of the help
 OF_A_TEXT = "n-grams of a text"
+NAMES_FIRST = "A name goes before a folder of the same name, which is ./NAME."
 
 
 def whole(low: int, high: int | None = None) -> Callable[[Any], int]:
@@ -123,7 +124,8 @@ DrafterName = Annotated[
         help=(
             f"One of {', '.join(TRAINED)}: ngram is the default, suffix for a folder as target; or the path "
             "of a checkpoint folder, a Llama with the same vocabulary or heads; or file.py:function, a "
-            "function of (chance, context, num_draft_tokens) that returns a Draft."
+            "function of (chance, context, num_draft_tokens) that returns a Draft. "
+            f"{NAMES_FIRST}"
         ),
     ),
 ]
@@ -159,7 +161,7 @@ GenerateTarget = Annotated[
         help=(
             f"The target: {SHAKESPEARE}, which comes with the package; the path of a checkpoint folder of a "
             f"Llama; {NGRAM}, fitted on a text; or file.py:function, which makes an Oracle of the text's "
-            "characters."
+            f"characters. {NAMES_FIRST}"
         ),
     ),
 ]
