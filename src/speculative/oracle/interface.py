@@ -178,7 +178,18 @@ class Oracle:
         return tokens
 
     def check_length(self, length: int) -> None:
-        """Raise where a context of so many tokens would be longer than `context_limit`."""
+        """Raise where a context of so many tokens would be too long.
+
+        Parameters
+        ----------
+        length : int
+            Tokens.
+
+        Raises
+        ------
+        ValueError
+            For more than `context_limit`.
+        """
         if self.context_limit is not None and length > self.context_limit:
             raise ValueError(
                 f"a context of {length} tokens is over the limit of {self.context_limit}: "
