@@ -1,6 +1,8 @@
 """Models by name and from folders, and contexts beyond a model's limit."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,6 +106,18 @@ def test_a_fingerprint_is_of_the_numbers():
     same = [np.asfortranarray(embedding), embedding.astype(np.float16), embedding.astype(">f4")]
     assert {fingerprint(each) for each in same} == {fingerprint(embedding)}
     assert fingerprint(embedding + 1) != fingerprint(embedding)
+
+
+def test_the_page_on_heads_runs(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[1] / "docs/how-to/draft-with-heads.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for cell in re.findall(r"```\{code-cell\}\n(?::tags[^\n]*\n)?(.*?)```", page, re.DOTALL):
+        exec(cell, names)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in printed[:4]] == ["medusa", "eagle"] * 2
+    assert printed[4] == "True"
+    assert "heads.0.linear.weight has shape (32, 32)" in printed[5]
 
 
 def window(length):
