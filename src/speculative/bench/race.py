@@ -109,7 +109,21 @@ def heat(
     seed: int,
     clock: Clock,
 ) -> Heat:
-    """Decode each prompt once both ways; which is first changes from prompt to prompt, and with the turn."""
+    """Decode each prompt once both ways: one repeat of a race.
+
+    Parameters
+    ----------
+    target, contender, prompts, max_new_tokens, seed, clock
+        As for `race`. A prompt may also be of one token or none, which leaves nothing to read before.
+    turn : int
+        Which repeat it is. Which way is first changes from prompt to prompt, and with the turn; so do the
+        random numbers.
+
+    Returns
+    -------
+    Heat
+        The target's limit may end a text early.
+    """
     found = Heat(np.empty((2, len(prompts))), [])
     for place, prompt in enumerate(prompts):
         for way in (0, 1) if (turn + place) % 2 else (1, 0):
