@@ -200,7 +200,7 @@ def measure(on: Bench, batch: int, repeats: int) -> tuple[dict[Way, Decodes], di
                     listed.clear()
         for way in on.ways if repeat % 2 else on.ways[::-1]:
             name, length = way
-            slots.read({slot: (prompt[:-1], (), ()) for slot, prompt in enumerate(prompts)})
+            slots.batch.ahead({slot: (prompt[:-1], (), ()) for slot, prompt in enumerate(prompts)})
             using = drafters.get(name, idle)
             using.propose(wanted(prompts, min(1, length)))  # a model reads the prompts
             took, made = timed(
@@ -247,7 +247,7 @@ def one_pass(slots: BatchedLlama, texts: Sequence[tuple[int, ...]], length: int,
     """Make a pass over one token and so many drafts in each slot, and take its rows, as a round does."""
     drafted = tuple(range(length))
     questions = {slot: ((*text, turn % 2), drafted, drafted) for slot, text in enumerate(texts)}
-    slots.read(questions)
+    slots.batch.ahead(questions)
     for slot, question in questions.items():
         slots.batch.oracles[slot].rows_after(*question)
 
