@@ -30,7 +30,7 @@ def test_nothing_is_drafted_without_a_model():
     assert len(eagle(head, 3, model)(None, (), 2)) == 0
 
 
-def test_the_dynamic_tree_is_one_pass_a_level():
+def test_c27_the_dynamic_tree_is_one_pass_a_level():
     """Level by level the root alone, then the two that are expanded, each time with what leads to them."""
     asked = []
 
@@ -62,7 +62,7 @@ def test_head_and_verifier_together_are_lossless(context):
         assert prove(verifier, target, drafter, context, num_draft_tokens=2).lossless
 
 
-def test_rows_of_another_round_are_reported():
+def test_c27_rows_of_another_round_are_reported():
     """A head left over from the round before drafts, and the present one's rows are declared."""
 
     def stale(oracle):

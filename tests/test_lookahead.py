@@ -236,13 +236,13 @@ SMALL = partial(lookahead, window=2, ngram=3, guesses=2)
 
 
 @pytest.mark.parametrize("verifier", [verify.match, verify.recursive, verify.traversal])
-def test_a_whole_decode_has_the_law_of_the_target_alone(verifier):
+def test_c29_a_whole_decode_has_the_law_of_the_target_alone(verifier):
     found = tokens_of(verifier, SMALL, lambda: keep_last_pass(TARGET))
     assert found.exact
     assert found == ALONE
 
 
-def test_stale_rows_are_reported():
+def test_c29_stale_rows_are_reported():
     """A pass kept by its tree alone answers for another context: the next round is verified against it."""
 
     def careless(oracle):
@@ -258,7 +258,7 @@ def test_stale_rows_are_reported():
     assert found.distance(ALONE) > 0
 
 
-def test_n_grams_taken_for_draws_are_reported():
+def test_c29_n_grams_taken_for_draws_are_reported():
     """Guesses declared with the target's own row, which they were not drawn from, are all accepted."""
 
     def soft(target):

@@ -165,7 +165,7 @@ def test_typical_acceptance_of_sampled_chains():
 # --- faults
 
 
-def test_the_row_of_another_head_is_reported():
+def test_c26_the_row_of_another_head_is_reported():
     """Tokens drawn from the first head and declared with the second, by hand.
 
     Target (5/8, 3/8, 0), heads (1/4, 1/4, 1/2) and (1/2, 1/4, 1/4). Tokens 0 and 1 are accepted for certain,
@@ -185,7 +185,7 @@ def test_the_row_of_another_head_is_reported():
     assert prove(verify.token, target, honest, num_draft_tokens=1).lossless
 
 
-def test_candidates_with_the_heads_own_laws_are_reported():
+def test_c26_candidates_with_the_heads_own_laws_are_reported():
     """Best tokens declared as draws: token 0 always comes, and is accepted with min(1, 1/3 / (1/2)) = 2/3."""
     soft = partial(tree, branching=(1,), scheme=lambda row, drawn, count: row)
 

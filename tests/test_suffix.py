@@ -130,7 +130,7 @@ def test_the_vocabulary_is_one_of_characters(make):
     assert make(3, vocabulary=("a", "b", "c")).vocabulary == ("a", "b", "c")
 
 
-def test_the_most_frequent_token_declared_with_its_share_is_reported():
+def test_c29_the_most_frequent_token_declared_with_its_share_is_reported():
     """Token 0 followed twice and 1 once: declared (2/3, 1/3, 0), drafted always.
 
     A uniform target accepts 0 with (1/3) / (2/3) = 1/2 and draws 2, all that is left, otherwise: (1/2, 0,
