@@ -505,7 +505,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="shakespeare", help="a model's name, or a checkpoint folder")
     parser.add_argument("--drafters", nargs="+", default=list(NAMES), help="bundled models")
-    parser.add_argument("--repeats", type=int, default=5, help="three times as many of batches up to 8")
+    parser.add_argument("--repeats", type=int, default=4, help="three times as many of batches up to 8")
     parser.add_argument("--measure-with", type=int, help="print what a process with so many threads measures")
     options = parser.parse_args()
     if options.measure_with:
