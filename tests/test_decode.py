@@ -480,6 +480,22 @@ def test_parts_that_are_something_else_are_refused(parts, message):
         law(speculate, target, drafter, num_draft_tokens=2, verify=verifier)
 
 
+def test_a_stream_is_refused_when_it_is_asked_for_and_not_at_its_first_round():
+    with pytest.raises(ValueError, match=r"^the drafter is an Oracle: make a drafter"):
+        sample(stream, TARGET, DRAFT, max_new_tokens=3)
+    with pytest.raises(ValueError, match=r"^num_draft_tokens = -1 is too small"):
+        sample(stream, TARGET, model(DRAFT), max_new_tokens=3, num_draft_tokens=-1)
+
+
+@pytest.mark.parametrize("prompt", [5, None])
+def test_a_prompt_that_is_none_is_refused(prompt):
+    message = rf"^the context {prompt} is not made of tokens: give a tuple of ints$"
+    with pytest.raises(ValueError, match=message):
+        sample(generate, TARGET, model(DRAFT), prompt, max_new_tokens=3)
+    with pytest.raises(ValueError, match=message):
+        sample(autoregress, TARGET, prompt, max_new_tokens=3)
+
+
 def test_the_target_alone_wants_an_oracle_too():
     with pytest.raises(ValueError, match="the target is a function: make an oracle, from_probs"):
         sample(autoregress, lambda context: [1], max_new_tokens=1)
