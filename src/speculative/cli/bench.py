@@ -41,7 +41,10 @@ Target = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help=f"The target: {SHAKESPEARE}, which comes with the package; or the path of a checkpoint folder.",
+        help=(
+            f"The target: {SHAKESPEARE}, which comes with the package; or the path of a checkpoint folder. "
+            f"{options.NAMES_FIRST}"
+        ),
     ),
 ]
 Drafters = Annotated[
