@@ -36,7 +36,8 @@ def load(
     ----------
     model : str or Path
         "shakespeare", the target; "shakespeare-draft", "shakespeare-draft-kl" and "shakespeare-draft-tv", its
-        drafts; or the path of a folder with config.json, tokenizer.json and safetensors.
+        drafts; or the path of a folder with config.json, tokenizer.json and safetensors. A name goes before a
+        folder of the same name, which is "./shakespeare", or a Path.
     sessions, context_limit, sliding
         As of `CachedLlama`.
 
