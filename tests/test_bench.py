@@ -285,6 +285,19 @@ def test_both_ways_have_read_the_prompt_when_the_clock_starts():
     assert log.count("clock") == 8
 
 
+def test_each_text_is_gone_along_once_whatever_the_repeats():
+    machine, asked = Machine(), []
+
+    def row(context):
+        asked.append(context)
+        return machine.row(context)
+
+    texts = [COUNTING[i : 8 + i] for i in range(3)]
+    options = {"max_new_tokens": 2, "repeats": 2, "clock": machine.clock}
+    measure(Oracle(row, V), machine.contender(), [COUNTING[4:8]], texts, **options)
+    assert [asked.count(text[:7]) for text in texts] == [1, 1, 1]
+
+
 def test_rounds_without_drafts_are_priced_as_such():
     """A drafter that has something to say at every other place only."""
     machine = Machine()

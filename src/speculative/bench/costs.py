@@ -184,14 +184,13 @@ def _walk(
 
 
 def _chains(contender: Contender, text: Context, start: int, rows: int, clock: Clock) -> Iterator[float]:
-    """Yield the times of passes over so many rows along a text, each behind a token that is new."""
+    """Yield the times of passes over so many rows along a text: one token that is new, and drafts."""
     first, last = min(start, len(text) + 1 - rows), len(text) + 1 - rows
     if first < 2:
         raise ValueError(f"a pass over {rows} rows along a text of {len(text)} tokens: give longer texts")
     target, _ = begun(contender, text[:first])
     for at in range(first, last + 1, rows):
         context, drafts = text[:at], text[at : at + rows - 1]
-        target.row(context[:-1])
         before = clock()
         target.rows_after(context, drafts, range(len(drafts)))
         yield clock() - before
