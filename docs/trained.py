@@ -43,9 +43,9 @@ TIMED = """
 import time
 from speculative import model
 target = {target}
-start = time.perf_counter()
+start = time.process_time()
 model.{load}
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 """
 
 
@@ -79,7 +79,7 @@ def checksum(name: str) -> str:
 
 
 def seconds_to_load(name: str) -> float:
-    """The median time in fresh processes. Heads are loaded for a target that is there."""
+    """The median of the processor time in fresh processes. Heads are loaded for a target that is there."""
     kind = model_type(name)
     heads = kind in ("medusa", "eagle")
     call = f"load_{kind}(target, {name!r})" if heads else f"load{'_ngram' * (kind == 'ngram')}({name!r})"

@@ -30,7 +30,7 @@ def draw(log_file: Path, picture: Path) -> None:
     falls = next((entry["step"] for entry in entries if entry["step"] > 100 and entry["rate"] < 1), None)
     if falls:
         axes.axvline(falls, color="0.5", linestyle=":", label="the rate begins to fall")
-    axes.set(xlabel="step (8192 characters each)", ylabel="bits per character", ylim=(1.4, 3))
+    axes.set(xlabel="step (8192 characters each)", ylabel="bits per character", ylim=(1.3, 3))
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(picture, dpi=150)
