@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speculative.model import blocks
-from speculative.model.blocks import block_width, blocked, fewest_rows, multiplied, product
+from speculative.model.blocks import as_they_are, block_width, blocked, multiplied, product
 
 sizes = st.integers(1, 40)
 
@@ -63,27 +63,40 @@ def test_the_width_is_measured_once_a_process(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "fewest"), [(1.0, 1.0, 2), (0.86, 1.0, 2), (0.84, 1.0, 1), (2.0, 1.0, 2)]
+    ("seconds", "found"),
+    [
+        ([1.0] * 4, set()),
+        ([0.86, 1.0] * 2, set()),
+        ([2.0, 1.0, 0.84, 1.0], {3}),
+        ([0.84, 1.0] * 2, {1, 3}),
+    ],
 )
-def test_a_row_is_computed_alone_only_where_that_is_clearly_faster(monkeypatch, one, two, fewest):
-    monkeypatch.setattr(blocks, "_fastest", lambda x, matrix: {1: one, 2: two}.get(len(x), 1.0))
-    assert fewest_rows.__wrapped__() == fewest
+def test_rows_are_computed_as_they_are_only_where_that_is_clearly_faster(monkeypatch, seconds, found):
+    monkeypatch.setattr(blocks, "_fastest", lambda x, matrix: seconds[len(x) - 1])
+    monkeypatch.setattr(blocks, "block_width", lambda: 64)
+    assert as_they_are.__wrapped__() == found
 
 
-@pytest.mark.parametrize("fewest", [1, 2])
-def test_a_row_is_computed_as_so_many(monkeypatch, fewest):
-    """As two, it is the row that it is among two, to the bit."""
+@pytest.mark.parametrize("found", [frozenset(), frozenset({1}), frozenset({3})])
+@pytest.mark.parametrize("rows", range(1, 6))
+def test_rows_are_computed_as_so_many(monkeypatch, found, rows):
     asked = []
-    monkeypatch.setattr(blocks, "fewest_rows", lambda: fewest)
+    monkeypatch.setattr(blocks, "as_they_are", lambda: found)
     monkeypatch.setattr(blocks, "multiplied", lambda x, matrix: asked.append(len(x)) or multiplied(x, matrix))
     rng = np.random.default_rng(0)
+    x, matrix = rng.normal(size=(rows, 64)).astype(np.float32), blocked(rng.normal(size=(64, 90)), 32)
+    made = product(x, matrix)
+    assert asked == [rows + 1 if rows in {1, 3} - found else rows]
+    assert made.shape == (rows, 96)
+    assert made.flags.c_contiguous
+    np.testing.assert_allclose(made, multiplied(x, matrix), atol=1e-5)
+
+
+def test_a_single_row_is_the_row_that_it_is_among_two_to_the_bit(monkeypatch):
+    monkeypatch.setattr(blocks, "as_they_are", frozenset)
+    rng = np.random.default_rng(0)
     x, matrix = rng.normal(size=(2, 64)).astype(np.float32), blocked(rng.normal(size=(64, 90)), 32)
-    alone, together = product(x[:1], matrix), product(x, matrix)
-    assert asked == [fewest, 2]
-    assert alone.shape == (1, 96)
-    assert alone.flags.c_contiguous
-    np.testing.assert_allclose(alone, together[:1], atol=1e-5)
-    assert fewest == 1 or (alone == together[:1]).all()
+    assert (product(x[:1], matrix) == product(x, matrix)[:1]).all()
 
 
 def test_a_time_is_the_least_of_several():
