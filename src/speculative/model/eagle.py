@@ -46,7 +46,7 @@ class EagleHead:
     Notes
     -----
     Memory: 4 bytes times positions times (2 * key/value heads * head_dim + D), where positions are the
-    longest context and 64 more for drafts.
+    longest context and 64 more for drafts; and the embeddings once more, multiplied by their part of `fc`.
 
     Two threads take turns. A copy, made by `copy` or `pickle`, has read nothing yet and shares no buffer.
     """
@@ -57,7 +57,9 @@ class EagleHead:
         self._config = replace(llama.config, num_hidden_layers=1, intermediate_size=inner)
         positions = len(target.first) + target.longest + ROOM
         self._rotation = rotations(replace(self._config, max_position_embeddings=positions))
-        self._combine = blocked(weights["fc.weight"].T, block_width())
+        of_embedding, of_state = np.split(weights["fc.weight"], 2, axis=1)  # each [D, D]
+        self._embedded = llama.embedding @ of_embedding.T.astype(np.float32)  # [V, D], multiplied once
+        self._combine = blocked(of_state.T, block_width())
         self._layer = prepared_layer(self._config, weights, "layers.0.")
         self._norm = weights["norm.weight"].astype(np.float32) * np.float32(self._config.hidden_size**0.5)
         self._forget()
@@ -159,8 +161,7 @@ class EagleHead:
         end = start + len(tokens)
         self._buffers.make_room(end)
         mask = None if sees is None else np.where(sees, np.float32(0), np.float32(-np.inf))[:, None]
-        pairs = np.concatenate([self.target.llama.embedding[list(tokens)], states], axis=-1)
-        x = product(pairs, self._combine)[:, : self._config.hidden_size]
+        x = self._embedded[list(tokens)] + product(states, self._combine)[:, : self._config.hidden_size]
         attend = partial(self._buffers.attend, start, mask, 0)
         x = apply(self._layer, x, self._rotation[positions], attend, config=self._config)
         self._buffers.hidden[start:end] = norm(x, self._config) * self._norm
