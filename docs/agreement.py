@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 if __name__ == "__main__":  # before numpy is loaded
-    os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
+    for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        os.environ[variable] = "1"
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -103,7 +104,7 @@ def figures(target: Oracle, draft: Oracle, texts: Sequence[Texts]) -> Figures:
 
 
 def over_prompts(values: NDArray[np.float64]) -> Estimate:
-    """The mean with Student's 95 % interval, prompts being independent."""
+    """The mean with Student's 95 % interval, prompts being drawn at random."""
     return mean_with_interval(values.tolist(), batches=len(values))
 
 

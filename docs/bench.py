@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 if __name__ == "__main__":  # before numpy is loaded
-    os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
+    for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        os.environ[variable] = "1"
 
 from speed import with_table
 
@@ -122,7 +123,9 @@ class Parts:
             if time.monotonic() > self._until:
                 raise SystemExit(f"{name} is next: run it again, and it goes on from there")
             began = time.monotonic()
-            file.write_text(json.dumps(measure(), indent=1), encoding="utf-8")
+            part = file.with_suffix(".part")
+            part.write_text(json.dumps(measure(), indent=1), encoding="utf-8")
+            part.replace(file)
             print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         return json.loads(file.read_text(encoding="utf-8"))
 
@@ -131,6 +134,8 @@ def measured(temperature: int, threads: int, arguments: str) -> list[dict[str, A
     """Return the cases of one call of the command."""
     command = [sys.executable, "-m", "speculative.cli", "bench", "--json", "--threads", str(threads)]
     command += ["--temperature", str(temperature), *arguments.split()]
+    if temperature == 0:  # a repeat would write the same text, and find rows that were made for it
+        command += ["--prompts", "60", "--repeats", "1"]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["cases"]
 
 
@@ -413,9 +418,9 @@ def profiled(llama: CachedLlama, case: str, prompts: list[tuple[int, ...]]) -> d
     try:
         for seed, prompt in enumerate(prompts):
             least = None
-            for _ in range(5):
+            for turn in range(5):
                 llama.oracle(prompt[:-1])
-                sections.run(partial(sample, *program, prompt, rng=seed, **options))
+                sections.run(partial(sample, *program, prompt, rng=(seed, turn), **options))
                 if least is None or sections.seconds.total() < least.total():
                     least = sections.seconds.copy()
             total += least

@@ -213,7 +213,9 @@ def test_two_threads_take_turns(owner, name, after):
 
 
 @pytest.mark.parametrize(
-    "again", [copy.copy, copy.deepcopy, lambda head: pickle.loads(pickle.dumps(head))], ids=str
+    "again",
+    [copy.copy, copy.deepcopy, lambda head: pickle.loads(pickle.dumps(head))],
+    ids=["copy", "deepcopy", "pickle"],
 )
 def test_a_copy_has_read_nothing_and_shares_no_buffer(again):
     llama, plain = llama_of()

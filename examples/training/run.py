@@ -126,7 +126,8 @@ class Learner:
         path = self.folder / f"{name}.npz"
         if not path.exists():
             levels = self.levels if name == "ngram" else self.kneser_ney()
-            np.savez(path, **ngram.encode_within(levels, NGRAM_BYTES[name]))
+            np.savez(path.with_suffix(".part.npz"), **ngram.encode_within(levels, NGRAM_BYTES[name]))
+            path.with_suffix(".part.npz").replace(path)
         tensors = dict(np.load(path))
         export.ngram(tensors, name, self.exported)
         levels = ngram.decode(tensors, TARGET.vocab)

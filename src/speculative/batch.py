@@ -18,7 +18,7 @@ from speculative.decode import Generation, Verify
 from speculative.distribution import Context
 from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
 from speculative.oracle import Oracle
-from speculative.rounds import Text, begin, parents_of, room, verified
+from speculative.rounds import Text, begin, room, verified
 from speculative.verify.token import token
 
 __all__ = ["Batch", "BatchDrafter", "Wanted", "chains", "each", "generate_batch"]
@@ -267,7 +267,7 @@ def generate_batch(
         drafts = _drafts(drafter, {slot: want for slot, (_, want) in seated.items()}, vocab_size)
         target.ahead(
             {
-                slot: (want.context, drafts[slot].tokens, parents_of(drafts[slot]))
+                slot: (want.context, drafts[slot].tokens, drafts[slot].parents)
                 for slot, (_, want) in seated.items()
             }
         )

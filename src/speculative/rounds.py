@@ -19,11 +19,11 @@ from speculative.oracle import Oracle
 from speculative.oracle.interface import as_tokens
 from speculative.verify.verdict import Carried, Verdict
 
-__all__ = ["Text", "begin", "parents_of", "room", "verified"]
+__all__ = ["Generation", "Round", "Text", "Verify", "begin", "room", "verified"]
 
 Verify = Callable[..., Verdict | Sequence[int]]
 
-_UNLIMITED = 1 << 62
+UNLIMITED = 1 << 62
 
 
 class Round(NamedTuple):
@@ -34,8 +34,8 @@ class Round(NamedTuple):
     tokens : tuple of int
         The tokens kept: accepted drafts and one more, or less where a stop token cut the block.
     drafted : int
-        Drafts that were verified for keeping: all proposed ones, every node of a tree; but where a stop token
-        cut the block, the ones before it.
+        Drafts that were verified for keeping: all proposed ones, every node of a tree; but of a block that
+        was cut, at a stop token or where there were enough tokens, those that were kept.
     accepted : int
         How many of `tokens` are drafts; they come first.
     last : {"residual", "bonus", "draft"}
@@ -112,7 +112,7 @@ def verified(
     -----
     **Law.** That of `decode.speculate` given the draft.
     """
-    target_probs = target.rows_after(context, draft.tokens, parents_of(draft))  # [n+1, V], in one pass
+    target_probs = target.rows_after(context, draft.tokens, draft.parents)  # [n+1, V], in one pass
     returned = verify(chance, draft, target_probs, **({"carried": carried} if carried else {}))
     (tokens, accepted, carried), nodes = as_verdict(returned, draft, target.vocab_size)
     rows = [target_probs[node] for node in nodes]
@@ -125,11 +125,6 @@ def verified(
         tuple([row[emitted] for row, emitted in zip(rows, tokens, strict=True)]),
         carried,
     )
-
-
-def parents_of(draft: Draft | DraftTree) -> tuple[int, ...]:
-    """The node that each drafted token follows; in a chain the one before it."""
-    return tuple(range(len(draft))) if isinstance(draft, Draft) else draft.parents
 
 
 def begin(
@@ -228,4 +223,4 @@ def _cut(one: Round, left: int, stop_tokens: Collection[int]) -> Round:
 
 def room(target: Oracle, context: Context) -> int:
     """How many drafts the context limit leaves room for; negative where not even one token fits."""
-    return _UNLIMITED if target.context_limit is None else target.context_limit - len(context)
+    return UNLIMITED if target.context_limit is None else target.context_limit - len(context)

@@ -17,8 +17,7 @@ from speculative.decode import autoregress, stream
 from speculative.distribution import Context, Row
 from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
 from speculative.oracle import Oracle
-
-UNLIMITED = 1 << 62
+from speculative.rounds import UNLIMITED
 
 
 class Costs(NamedTuple):
@@ -156,6 +155,8 @@ class Survey:
 class Visit(NamedTuple):
     """A round at a place of a text, as far as it does not depend on verification."""
 
+    most: int
+    """Drafts that were asked for: fewer at the end of the text."""
     draft: Draft | DraftTree
     rows: list[Row]
     drafting: float
@@ -174,9 +175,8 @@ def _walk(
         before = clock()
         draft = propose(chance, context, most) if most else NO_DRAFT
         between = clock()
-        parents = range(len(draft)) if isinstance(draft, Draft) else draft.parents
-        rows = target.rows_after(context, draft.tokens, parents)
-        yield Visit(draft, rows, between - before, clock() - between)
+        rows = target.rows_after(context, draft.tokens, draft.parents)
+        yield Visit(most, draft, rows, between - before, clock() - between)
         node = 0
         while at < len(text) and (child := draft.child(node, text[at])) is not None:
             node, at = child, at + 1
@@ -209,7 +209,11 @@ def _singles(
 
 
 def _loop(contender: Contender, visits: list[Visit], context: Context, clock: Clock) -> float:
-    """Return the time a round takes beside drafting and scoring, from rounds handed out again."""
+    """Return the time a round takes beside drafting and scoring, from rounds handed out again.
+
+    From whole ones where there are any: a verifier that carries changes wants drafts as long as it asked for.
+    """
+    visits = [one for one in visits if one.most == contender.num_draft_tokens] or visits
     handed = cycle(visits)
     now = [visits[0]]
 

@@ -24,7 +24,7 @@ class Difference(NamedTuple):
     plain: int
     speculative: int
     gap: float
-    """How far apart the logits of the two tokens are, by a pass of its own over this context."""
+    """How far apart their logits are, as the target has them here: a cached one from the pass that chose."""
 
 
 class Comparison(NamedTuple):

@@ -92,7 +92,7 @@ def how_measured(settings: Settings, outcome: Outcome) -> str:
     )
     if settings.ready.checkpoint:
         return told
-    cost = 0 if settings.kind.made_of == "text" else COST_OF_A_MODEL
+    cost = 0 if settings.kind.made_of in {"text", "target"} else COST_OF_A_MODEL
     worth = figures.tokens / (figures.rounds + outcome.draft_passes * cost)
     counted = ", a target pass counted as one whatever the size of its tree, a draft pass for each level"
     tree = settings.kind.shaped and (settings.shape or not takes_chains(VERIFIERS[settings.verifier]))

@@ -41,7 +41,7 @@ class Timing(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Those of all stretches, by either way."""
+        """Those of all stretches, as speculation wrote them."""
         return sum(one.tokens for one in self.stretches)
 
     @property

@@ -56,6 +56,11 @@ class Draft:
         return len(self.tokens)
 
     @property
+    def parents(self) -> tuple[int, ...]:
+        """The node that each token follows: the one before it."""
+        return tuple(range(len(self.tokens)))
+
+    @property
     def rows(self) -> Sequence[Row]:
         """Every row that drafts were drawn from."""
         return self.probs

@@ -198,8 +198,8 @@ class BatchedLlama:
             return attended
 
         tokens = [token for part in parts for token in (part.text + part.question[1])[part.start :]]
-        depths = np.concatenate([part.depths for part in parts])
-        self._hidden[slots, places] = forward(self.llama, np.array(tokens), starts + depths, attend)
+        behind = np.concatenate([part.depths for part in parts])
+        self._hidden[slots, places] = forward(self.llama, np.array(tokens), starts + behind, attend)
 
     def _row(self, slot: int, context: Context) -> Floats:
         row: Floats = self._rows(slot, context, (), ())[0]

@@ -28,6 +28,7 @@ from speculative.model.llama import Integers, apply, norm, prepared_layer, rotat
 from speculative.model.session import ROOM, Buffers
 from speculative.model.tokens import common
 from speculative.oracle import Oracle, from_logits
+from speculative.oracle.interface import contexts_after
 
 __all__ = ["EagleHead"]
 
@@ -109,9 +110,7 @@ class EagleHead:
         return row
 
     def _tree(self, context: Context, path: Context, tokens: Context, parents: Context) -> Floats:
-        paths = [path]
-        for token, parent in zip(tokens, parents, strict=True):
-            paths.append((*paths[parent], token))
+        paths = contexts_after(path, tokens, parents)
         with self._lock:
             self._go_to(context)
             self._draft(*paths)

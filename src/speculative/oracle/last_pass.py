@@ -38,6 +38,7 @@ class _LastPass:
 
     def score_rows(self, context: Context, tokens: Context, parents: Context) -> list[Row]:
         asked = context, tokens, tuple(parents)
-        if self.last is None or self.last[0] != asked:
-            self.last = asked, self.oracle.rows_after(*asked)
-        return self.last[1]
+        last = self.last  # another thread may set it meanwhile
+        if last is None or last[0] != asked:
+            self.last = last = asked, self.oracle.rows_after(*asked)
+        return last[1]
