@@ -18,6 +18,8 @@ NAMES = [
     "04_which_verifier_is_best",
     "05_a_tree_step_by_step",
     "06_speculative_decoding_on_a_real_model",
+    "07_which_drafter",
+    "08_distillation_raises_agreement",
 ]
 NEEDED = ["ipykernel", "matplotlib", "nbclient", "nbformat"]
 MISSING = [name for name in NEEDED if not importlib.util.find_spec(name)]

@@ -28,14 +28,15 @@ sys.addaudithook(watch)
 from speculative import model
 
 assert not opened, opened
+loaded = dict()
 for name in {names}:
     kind = {kinds}[name]
     if kind in ("medusa", "eagle"):
-        getattr(model, "load_" + kind)(target, name)
+        getattr(model, "load_" + kind)(loaded["shakespeare"], name)
     elif kind == "ngram":
         model.load_ngram(name)
     else:
-        target = model.load(name)
+        loaded[name] = model.load(name)
     assert opened and all("/" + name + "/" in path for path in opened), opened
     opened.clear()
 assert not unpickled, unpickled
