@@ -44,15 +44,16 @@ class DistilledNgram:
     first: NDArray[np.intp]  # [C + 1] where the children of each context begin
     starts: NDArray[np.intp]  # [C + 1] where the entries of each context begin
     parents: NDArray[np.intp]  # [C] the context without its first token
-    entry_tokens: Bytes  # [E]
-    entry_roots: Bytes  # [E]
+    entry_tokens: NDArray[np.intp]  # [E]
+    entry_probs: Row  # [E] as they are in the row
+    shares: Row  # [C] what the tokens that are not written share in the row
     rows: dict[int, Row] = field(default_factory=dict, repr=False)
 
     def __call__(self, context: Context) -> Row:
         """The law of the token after `context`, shape (V,), read-only."""
         node = 0
         for token in reversed(context):
-            begin, end = self.first[node : node + 2].tolist()
+            begin, end = self.first.item(node), self.first.item(node + 1)
             if (longer := self.tokens.find(token, begin, end)) < 0:
                 break
             node = longer
@@ -67,14 +68,12 @@ class DistilledNgram:
         return row
 
     def _made(self, node: int) -> Row:
-        shorter = self._row(int(self.parents[node])) if node else np.ones(self.vocab_size)
-        entries = slice(*self.starts[node : node + 2].tolist())
-        probs = (self.entry_roots[entries] / 255) ** 2
-        row: Row = shorter.copy()
-        row[self.entry_tokens[entries]] = 0
-        row *= max(1 - probs.sum(), LEAST) / (row.sum() or 1)  # 0 where all tokens are written
-        row[self.entry_tokens[entries]] = probs
-        row /= row.sum()
+        row: Row = self._row(self.parents.item(node)).copy() if node else np.ones(self.vocab_size)
+        entries = slice(self.starts.item(node), self.starts.item(node + 1))
+        written = self.entry_tokens[entries]
+        row[written] = 0
+        row *= self.shares.item(node) / (np.add.reduce(row) or 1)  # 0 where all tokens are written
+        row[written] = self.entry_probs[entries]
         row.flags.writeable = False
         return row
 
@@ -128,8 +127,13 @@ def read_distilled(path: Path, vocab_size: int) -> DistilledNgram:
     _check_ascending(f"{path}: tokens behind context", first - 1, tokens[1:])
     _check_ascending(f"{path}: entry_tokens of row", starts, entry_tokens)
     _check_sums(f"{path}: entry_roots of row", starts, entry_roots, vocab_size)
+    probs, counts = (entry_roots / 255) ** 2, np.diff(starts)
+    sums = np.where(counts, np.add.reduceat(np.append(probs, 0), starts[:-1]), 0)
+    shares = np.where(counts == vocab_size, 0, np.maximum(1 - sums, LEAST))
+    shares, probs = shares / (sums + shares), probs / np.repeat(sums + shares, counts)
+    parents = np.append(0, parents)
     return DistilledNgram(
-        vocab_size, tokens.tobytes(), first, starts, np.append(0, parents), entry_tokens, entry_roots
+        vocab_size, tokens.tobytes(), first, starts, parents, entry_tokens.astype(np.intp), probs, shares
     )
 
 
