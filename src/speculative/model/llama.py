@@ -154,21 +154,23 @@ def apply(layer: Layer, x: Floats, rotation: Rotation, attend: Attend, *, config
         both[:, : config.intermediate_size],
         both[:, config.intermediate_size : 2 * config.intermediate_size],
     )
-    x += product(silu(gate) * up, layer.down)[:, : config.hidden_size]
+    gate = silu(gate)
+    gate *= up
+    x += product(gate, layer.down)[:, : config.hidden_size]
     return x
 
 
 def norm(x: Floats, config: LlamaConfig) -> Floats:
     """Each row over its length: the root mean square norm but for the factors prepared."""
-    squares = np.vecdot(x, x)  # [rows]
-    squares += np.float32(config.hidden_size * config.rms_norm_eps)
-    np.sqrt(squares, out=squares)
-    scaled: Floats = x / squares[:, None]
+    squares = np.vecdot(x, x)[:, None] + np.float32(config.hidden_size * config.rms_norm_eps)  # [rows, 1]
+    scaled: Floats = x / np.sqrt(squares)
     return scaled
 
 
 def silu(x: Floats) -> Floats:
     """The activation x / (1 + exp(-x)): where exp overflows, x / inf = 0."""
+    activated: Floats = np.negative(x)
     with np.errstate(over="ignore"):
-        activated: Floats = x / (np.exp(-x) + 1)
-    return activated
+        np.exp(activated, out=activated)
+    activated += 1
+    return np.divide(x, activated, out=activated)
