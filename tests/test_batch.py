@@ -696,10 +696,11 @@ def page_tables(name):
         )
 
 
-def test_by_the_page_drafts_pay_for_one_text_and_not_for_many():
+def test_by_the_page_drafts_bring_more_to_one_text_than_to_many():
     """As measured and as the roofline says: behind each measured column are its predictions."""
     tables = list(page_tables("speedups"))
-    assert tables
+    of_the_ngram = tables[: len(script.THREADS)]
+    assert of_the_ngram
     for heads, rows in tables:
         assert tuple(rows) == script.BATCHES
         measured, roofline = (
@@ -707,11 +708,9 @@ def test_by_the_page_drafts_pay_for_one_text_and_not_for_many():
             for kind in (r"k = \d", "roofline")
         )
         assert len(measured) == len(roofline) == len(script.LENGTHS)
-        for place in measured:
-            assert rows[1][place] > 1.2
-            assert rows[64][place] < min(1.15, rows[1][place])
-        for place in roofline:
-            assert rows[1][place] > max(1, rows[64][place])
+        for place in (*measured, *roofline):
+            assert rows[1][place] > rows[64][place]
+            assert rows[1][place] > 1.5 or (heads, rows) not in of_the_ngram
 
 
 def test_by_the_page_no_pass_is_below_its_floor():
