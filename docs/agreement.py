@@ -27,8 +27,8 @@ from speculative.plot.style import BLUE, GREY, VERMILION, new_axes
 DOCS = Path(__file__).parent
 PAGE, PICTURE = DOCS / "explanation" / "agreement.md", DOCS / "_static" / "agreement.png"
 PROMPT, NEW_TOKENS = 64, 128
-MODELS, NGRAMS = ("draft", "draft-kl", "draft-tv"), ("5gram", "ngram")
-"""Of each the first was trained on the text alone, the others on the target."""
+MODELS, NGRAMS, OTHERS = ("draft", "draft-kl", "draft-tv"), ("5gram", "ngram"), ("neural",)
+"""Of models, and of n-grams, the first was trained on the text alone, the others on the target."""
 BLOCKS = "drafts", "pairs", "picture"
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3, "4-gram": 4}
 """The n-gram with less of the context, so that it is an n-gram of that order."""
@@ -56,7 +56,7 @@ class Texts(NamedTuple):
 def drafts() -> dict[str, Oracle]:
     """Load the drafts."""
     found = {name: model.load(f"shakespeare-{name}", sliding=True).oracle for name in MODELS}
-    found |= {name: model.load_ngram(f"shakespeare-{name}") for name in NGRAMS}
+    found |= {name: model.load_ngram(f"shakespeare-{name}") for name in (*NGRAMS, *OTHERS)}
     return found | {name: shortened(found["ngram"], order) for name, order in ORDERS.items()}
 
 
@@ -140,7 +140,7 @@ def picture(found: Mapping[str, Figures]) -> plt.Axes:
     bits = found["target"].bits.mean()
     axes.axvline(bits, color=GREY, linewidth=1, linestyle=":")
     axes.annotate("the target", (bits, 0), (3, 4), ("data", "axes fraction"), "offset points", color=GREY)
-    for kind, colour, side in ((MODELS, VERMILION, "right"), ((*NGRAMS, *ORDERS), BLUE, "left")):
+    for kind, colour, side in ((MODELS, VERMILION, "right"), ((*NGRAMS, *OTHERS, *ORDERS), BLUE, "left")):
         shown = sorted(kind, key=lambda name: found[name].acceptance.mean())
         for place, name in enumerate(shown):
             x, y = (over_prompts(values) for values in found[name][:2])

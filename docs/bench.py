@@ -42,12 +42,13 @@ OTHERS = "".join(
     f"--drafter {name} " for name in ("5gram", "draft", "draft-tv", "lookup", "suffix", "lookahead")
 )
 LENGTHS = " ".join(f"--draft-tokens {k}" for k in range(1, 9))
+DISTILLED = "--drafter neural --drafter draft-kl --draft-tokens 2 --draft-tokens 3 --draft-tokens 5"
 RUNS = {
     1: {
         "n-gram": f"--drafter ngram {LENGTHS}",
         "block verification": "--drafter ngram --drafter draft-kl --verifier block --draft-tokens 3 "
         "--draft-tokens 5",
-        "distilled draft": "--drafter draft-kl --draft-tokens 2 --draft-tokens 3 --draft-tokens 5",
+        "distilled draft": DISTILLED,
         "Medusa": f"--drafter medusa --draft-tokens 2 --draft-tokens 3 {TREES[1]}",
         "EAGLE": f"--drafter eagle --draft-tokens 2 --draft-tokens 3 {TREES[1]}",
         "traversal": f"--drafter eagle --verifier traversal --draft-tokens 3 {TREES[1]}",
@@ -55,7 +56,7 @@ RUNS = {
     },
     0: {
         "n-gram": "--drafter ngram --draft-tokens 3 --draft-tokens 5 --draft-tokens 7",
-        "distilled draft": "--drafter draft-kl --draft-tokens 2 --draft-tokens 3 --draft-tokens 5",
+        "distilled draft": DISTILLED,
         "Medusa": f"--drafter medusa --draft-tokens 2 --draft-tokens 3 {TREES[0]}",
         "EAGLE": f"--drafter eagle --draft-tokens 2 --draft-tokens 3 {TREES[0]}",
         "others": f"{OTHERS}--draft-tokens 3",
@@ -64,10 +65,11 @@ RUNS = {
 """What is run, by temperature."""
 GOALS = {
     "the best of all": (None, {1: 2.5, 0: 3.0}),
-    "distilled draft": ("draft-kl", {1: 1.5, 0: 1.5}),
-    "Medusa": ("medusa", {1: 1.5, 0: 1.5}),
-    "EAGLE": ("eagle", {1: 1.5, 0: 1.5}),
+    "distilled draft": (("neural", "draft-kl", "draft-tv"), {1: 1.5, 0: 1.5}),
+    "Medusa": (("medusa",), {1: 1.5, 0: 1.5}),
+    "EAGLE": (("eagle",), {1: 1.5, 0: 1.5}),
 }
+"""Of some drafters, or of all: the speedup to be reached, by temperature."""
 THREADS = 1, 2
 FRESH = 100  # the seed of the prompts that the fastest are raced on again
 COMPARED = {
@@ -83,6 +85,7 @@ CLOSE = 0.1
 PROFILED = {
     "plain, T = 1": (None, 1, 0),
     "ngram, T = 1, k = 3": ("ngram", 1, 3),
+    "neural, T = 1, k = 3": ("neural", 1, 3),
     "draft-kl, T = 1, k = 3": ("draft-kl", 1, 3),
     "eagle, T = 1, k = 3": ("eagle", 1, 3),
     "plain, T = 0": (None, 0, 0),
@@ -159,8 +162,8 @@ def all_again(parts: Parts, runs: list[Run]) -> list[Again]:
     """Race the fastest case of each goal again."""
     found = []
     for run in runs:
-        for goal, (drafter, _) in GOALS.items():
-            chosen = best(run, drafter)
+        for goal, (drafters, _) in GOALS.items():
+            chosen = best(run, drafters)
             for threads in THREADS:
                 name = f"T = {run.temperature}, {threads} thread{'s'[: threads - 1]}, again {label(chosen)}"
                 case = parts.of(name, partial(again, chosen, run.temperature, threads))
@@ -231,9 +234,9 @@ def of_cases(run: Run) -> str:
     return f"{made}\n\nA plain token took {1e6 * plain[len(plain) // 2]:.0f} µs."
 
 
-def best(run: Run, drafter: str | None) -> dict[str, Any]:
-    """Return the fastest case, of one drafter or of all."""
-    fitting = [case for case in run.cases if drafter in (None, case["drafter"])]
+def best(run: Run, drafters: tuple[str, ...] | None) -> dict[str, Any]:
+    """Return the fastest case, of some drafters or of all."""
+    fitting = [case for case in run.cases if drafters is None or case["drafter"] in drafters]
     return max(fitting, key=lambda case: case["speedup"]["median"])
 
 
@@ -285,7 +288,7 @@ def of_parts(runs: list[Run]) -> str:
     rows = []
     for run in runs:
         for drafter in dict.fromkeys(case["drafter"] for case in run.cases):
-            case = best(run, drafter)
+            case = best(run, (drafter,))
             parts, tokens = case["parts"], case["tokens_per_target_pass"]
             scoring = case["verification"] * parts["plain_token"] - parts["loop"]
             each = [1e6 * part / tokens for part in (scoring, parts["drafting"], parts["loop"])]

@@ -34,6 +34,7 @@ MODELS = {
     "shakespeare-medusa": "four Medusa heads on the target's states",
     "shakespeare-eagle": "an EAGLE head on the target's states",
     "shakespeare-ngram": "an n-gram distilled from the target",
+    "shakespeare-neural": "a neural n-gram of two layers, distilled from the target",
     "shakespeare-5gram": "a Kneser-Ney 5-gram of the text",
 }
 STRIDE, WINDOW = 128, 256
@@ -56,7 +57,7 @@ def shipped() -> list[str]:
 
 
 def model_type(name: str) -> str:
-    """What a model is: llama, medusa, eagle or ngram."""
+    """What a model is: llama, medusa, eagle, ngram or neural_ngram."""
     found: str = json.loads((WEIGHTS / name / "config.json").read_text(encoding="utf-8"))["model_type"]
     return found
 
@@ -82,7 +83,7 @@ def seconds_to_load(name: str) -> float:
     """The median of the processor time in fresh processes. Heads are loaded for a target that is there."""
     kind = model_type(name)
     heads = kind in ("medusa", "eagle")
-    call = f"load_{kind}(target, {name!r})" if heads else f"load{'_ngram' * (kind == 'ngram')}({name!r})"
+    call = f"load_{kind}(target, {name!r})" if heads else f"load{'_ngram' * (kind != 'llama')}({name!r})"
     code = TIMED.format(target="model.load('shakespeare')" if heads else None, load=call)
     runs = (
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True) for _ in range(LOADS)
@@ -119,7 +120,7 @@ def models(texts: dict[str, str]) -> str:
     characters = Characters(load("shakespeare").oracle.vocabulary or ())
     for name in shipped():
         kind, found = model_type(name), ""
-        if kind in ("llama", "ngram"):
+        if kind not in ("medusa", "eagle"):
             oracle = load(name).oracle if kind == "llama" else load_ngram(name)
             found = ", ".join(f"{bits(oracle, characters.encode(text)):.3f}" for text in texts.values())
         took = 1000 * seconds_to_load(name)

@@ -86,7 +86,7 @@ def made(bits, acceptance):
 
 
 def test_tables_and_picture():
-    names = ("target", *agreement.MODELS, *agreement.NGRAMS, *agreement.ORDERS)
+    names = ("target", *agreement.MODELS, *agreement.NGRAMS, *agreement.OTHERS, *agreement.ORDERS)
     found = {name: made(2 + i / 10, 0.9 - i / 10) for i, name in enumerate(names)}
     lines = agreement.of_drafts(found).splitlines()
     assert len(lines) == 2 + len(found)
@@ -99,7 +99,7 @@ def test_tables_and_picture():
     ]
     axes = agreement.picture(found)
     shown = [line.get_xydata()[0].tolist() for line in axes.lines if line.get_marker() == "o"]
-    assert sorted(shown) == [pytest.approx([2.1 + i / 10, 0.8 - i / 10]) for i in range(9)]
+    assert sorted(shown) == [pytest.approx([2.1 + i / 10, 0.8 - i / 10]) for i in range(10)]
     assert {text.get_text() for text in axes.texts} == {"the target", *names[1:]}
 
 
@@ -108,7 +108,7 @@ def test_the_page_has_a_place_for_all_that_is_written_and_drafts_are_those_that_
     places = re.findall(r"<!-- (\w+) -->\n", page)
     assert sorted(places) == sorted(agreement.BLOCKS)
     assert places == re.findall(r"<!-- end of (\w+) -->", page)
-    assert {*agreement.MODELS, *agreement.NGRAMS} <= set(TRAINED)
+    assert {*agreement.MODELS, *agreement.NGRAMS, *agreement.OTHERS} <= set(TRAINED)
 
 
 def test_c23_distilling_the_bundled_draft_raises_its_agreement():

@@ -148,7 +148,7 @@ def test_either_way_is_first_as_often(with_costs):
         return machine.rows(context, tokens, parents)
 
     def row(context):
-        if len(context) >= 4:  # not the prompt, which is read before the clock starts
+        if len(context) >= 5:  # not the prompt, which is read before the clock starts
             asked.append("plain")
         return machine.row(context)
 
@@ -156,9 +156,9 @@ def test_either_way_is_first_as_often(with_costs):
     faster = contender._replace(
         make=lambda: (Oracle(machine.row, V, rows), contender.make()[1]), num_draft_tokens=3
     )
-    prompts, options = [COUNTING[:4]] * 3, {"max_new_tokens": 4, "repeats": 4, "clock": machine.clock}
+    prompts, options = [COUNTING[:5]] * 3, {"max_new_tokens": 4, "repeats": 4, "clock": machine.clock}
     if with_costs:
-        measure(Oracle(row, V), faster, prompts, [COUNTING[:5]] * 4, **options)
+        measure(Oracle(row, V), faster, prompts, [COUNTING[:6]] * 4, **options)
         del asked[0], asked[15], asked[30], asked[45]  # one plain token of the text before each turn
         del asked[60:]  # passes over as many rows as the race had
     else:
@@ -326,7 +326,7 @@ def test_each_round_is_priced_by_its_rows_and_what_was_not_timed_is_refused():
         parts.verification([1, 2, 7])
 
 
-@pytest.mark.parametrize(("length", "passes"), [(44, 6), (9, 1)])
+@pytest.mark.parametrize(("length", "passes"), [(44, 6), (10, 1)])
 def test_rows_that_no_round_had_are_timed_by_themselves(length, passes):
     """Also where the text is no longer behind its prompt: then from further in front."""
     machine = Machine(reading=100)
@@ -529,6 +529,10 @@ def test_excerpts_are_pieces_of_the_text_at_places_of_their_own():
             "2 texts for 3 repeats: give one for each or more",
         ),
         (
+            lambda m: measure(m.target, m.contender(0), [(1, 2)], [(1, 2, 3)]),
+            "num_draft_tokens = 0 is too small",
+        ),
+        (
             lambda m: costs(m.target, m.contender(), [(1, 2, 3)], start=2, rows=[0]),
             "rows = 0 is too small",
         ),
@@ -546,7 +550,7 @@ def test_the_target_has_room_for_its_limit_and_no_more(what):
         contender = Contender(lambda: (target, draft.model(target)), 2)
         if what == "race":
             return race(target, contender, [(1, 2, 3)], max_new_tokens=new_tokens, repeats=1)
-        return costs(target, contender, [(1, 2, 3, *(0,) * new_tokens)], start=3)
+        return costs(target, contender, [(1, 2, 3, *(0,) * new_tokens)], start=3, rows=[6])
 
     decoded(5)
     with pytest.raises(

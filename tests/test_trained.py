@@ -33,7 +33,7 @@ for name in {names}:
     kind = {kinds}[name]
     if kind in ("medusa", "eagle"):
         getattr(model, "load_" + kind)(loaded["shakespeare"], name)
-    elif kind == "ngram":
+    elif kind in ("ngram", "neural_ngram"):
         model.load_ngram(name)
     else:
         loaded[name] = model.load(name)

@@ -264,6 +264,20 @@ def test_an_ngram_is_what_was_fitted(torch, tmp_path):
             np.testing.assert_allclose(oracle(tuple(window[:end])), row, atol=1e-6)
 
 
+def test_a_neural_ngram_is_what_was_trained(torch, tmp_path):
+    import drafts  # noqa: PLC0415
+    import export  # noqa: PLC0415
+
+    module = drafts.untrained("neural").requires_grad_(False)
+    for weight in module.parameters():
+        weight.data = (weight + 0.1 * torch.randn(weight.shape)).half().float()
+    export.neural(module, "neural", tmp_path)
+    oracle = load_ngram(tmp_path / "shakespeare-neural")
+    tokens = tuple(i * i % 65 for i in range(30))
+    expected = law(module(torch.tensor([tokens]))[0])
+    np.testing.assert_allclose(oracle.score((), tokens)[1:], expected, atol=1e-5)
+
+
 def test_checkpoints_that_are_too_large_are_refused(torch, tmp_path, monkeypatch, capsys):
     import export  # noqa: PLC0415
 

@@ -1,6 +1,7 @@
-"""Small drafts of one size: trained on the text alone, or distilled from the target's rows on KL or on TV.
+"""Drafts: trained on the text alone, or distilled from the target's rows on KL or on TV.
 
-All three see the same windows in the same order for as many steps, so that they differ in the loss only.
+One small Llama is trained in all three ways, on the same windows in the same order for as many steps, so that
+the three differ in the loss only. A neural n-gram is distilled on KL for longer.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import torch
 from evaluate import STRIDE, figures, in_batches
 from fit import fit
 from llama import Llama, Size
+from neural import Neural
 from torch import Tensor
 from torch.nn import functional
 
@@ -28,23 +30,25 @@ def tv(target_rows: Tensor, logits: Tensor) -> Tensor:
     return 1 - torch.minimum(target_rows, logits.softmax(-1)).sum(-1).mean()
 
 
-LOSSES = {"draft": kl, "draft-kl": kl, "draft-tv": tv}
+LOSSES = {"draft": kl, "draft-kl": kl, "draft-tv": tv, "neural": kl}
 """The first on the text: the token that came has the whole row."""
 
 
-def train(
-    name: str, teacher: tuple[np.ndarray, ...], folder: Path, *, steps: int, size: Size = SIZE
-) -> Llama:
+def untrained(name: str) -> Llama | Neural:
+    torch.manual_seed(0)
+    return Neural() if name == "neural" else Llama(SIZE)
+
+
+def train(name: str, teacher: tuple[np.ndarray, ...], folder: Path, *, steps: int) -> Llama | Neural:
     """Train one of the drafts on the teacher's windows and rows."""
     windows, rows, _ = teacher
-    torch.manual_seed(0)
-    model = Llama(size)
+    model = untrained(name)
 
     def draw(rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         chosen = np.sort(rng.choice(len(windows), 32, replace=False))
         tokens = torch.from_numpy(windows[chosen]).long()
         if name == "draft":
-            return tokens, functional.one_hot(tokens[:, 1:], size.vocab).float()
+            return tokens, functional.one_hot(tokens[:, 1:], SIZE.vocab).float()
         return tokens, torch.from_numpy(rows[chosen]).float()
 
     def loss(tokens: Tensor, target_rows: Tensor) -> Tensor:
@@ -54,7 +58,7 @@ def train(
     return model
 
 
-def measure(model: Llama, teacher: tuple[np.ndarray, ...]) -> dict[str, float]:
+def measure(model: Llama | Neural, teacher: tuple[np.ndarray, ...]) -> dict[str, float]:
     """`evaluate.figures` on the windows of a text held out."""
     windows, target_rows, _ = teacher
     rows = in_batches(lambda tokens: model(tokens[:, :-1])[:, -STRIDE:].softmax(-1), windows)

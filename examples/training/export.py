@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 from heads import EAGLE_INNER, MEDUSA_HEADS, Eagle, Medusa
 from llama import Llama
+from neural import EMBEDDED, FURTHER, HIDDEN, PLACES, Neural
 from safetensors.numpy import save_file
 from text import ALPHABET
 from torch import nn
 
 from speculative.model import LlamaConfig, read_checkpoint, write_checkpoint, write_tokenizer
-from speculative.model.bundle import fingerprint
+from speculative.model.bundle import NEURAL_SIZES, fingerprint
 from speculative.model.tensors import FILE, write_tensors
 
 NAME, LIMIT = "shakespeare", 12_000_000
@@ -58,6 +59,14 @@ def ngram(tensors: dict[str, np.ndarray], name: str, folder: Path) -> None:
     """An n-gram in the form of `ngram.encode`."""
     folder = made(folder, name, {"model_type": "ngram", "vocabulary": list(ALPHABET)})
     save_file(tensors, folder / FILE)
+    readable(folder)
+
+
+def neural(model: Neural, name: str, folder: Path) -> None:
+    """A neural n-gram."""
+    sizes = dict(zip(NEURAL_SIZES, (PLACES, EMBEDDED, HIDDEN, FURTHER), strict=True))
+    folder = made(folder, name, {"model_type": "neural_ngram", **sizes, "vocabulary": list(ALPHABET)})
+    write_tensors(folder / FILE, tensors_of(model))
     readable(folder)
 
 

@@ -35,9 +35,9 @@ from torch.nn import functional
 from speculative.model import fit_ngram
 
 TARGET = Size(width=256, layers=4, heads=4, inner=704)
-STEPS = {"target": 7000, "drafts": 2500, "medusa": 1500, "eagle": 1500}
+STEPS = {"target": 7000, "drafts": 2500, "neural": 6000, "medusa": 4000, "eagle": 6000}
 NGRAM_LONGEST, NGRAM_WEIGHT = 8, 0.5
-NGRAM_BYTES = {"ngram": 3_000_000, "5gram": 600_000}
+NGRAM_BYTES = {"ngram": 2_450_000, "5gram": 600_000}
 PLAYS = Path(text.__file__).parents[2] / "src" / "speculative" / "model" / "data" / "plays.txt"
 
 
@@ -66,6 +66,7 @@ def main() -> None:
     learner = Learner(target, train, held_out, folder, steps)
     stages = {
         "ngram": partial(learner.ngram, "ngram"),
+        "neural": partial(learner.draft, "neural"),
         "draft-kl": partial(learner.draft, "draft-kl"),
         "eagle": partial(learner.heads, "eagle"),
         "medusa": partial(learner.heads, "medusa"),
@@ -106,9 +107,13 @@ class Learner:
             self.result("target", exam, figures(rows[:, -STRIDE:], rows[:, -STRIDE:], windows[:, -STRIDE:]))
 
     def draft(self, name: str) -> None:
-        """One of the small Llamas."""
-        model = drafts.train(name, self.lesson, self.folder / name, steps=self.steps["drafts"])
-        export.llama(model, "-" + name, self.exported)
+        """One of the small Llamas, or the neural n-gram."""
+        steps = self.steps["neural" if name == "neural" else "drafts"]
+        model = drafts.train(name, self.lesson, self.folder / name, steps=steps)
+        if name == "neural":
+            export.neural(model, name, self.exported)
+        else:
+            export.llama(model, "-" + name, self.exported)
         for exam, lesson in self.exams.items():
             self.result(name, exam, drafts.measure(model, lesson))
 

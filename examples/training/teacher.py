@@ -17,7 +17,7 @@ from evaluate import sliding
 from llama import Llama
 from numpy.lib.format import open_memmap
 
-WITH_STATES = 8192  # windows of the training text: 2 M characters, a gigabyte
+WITH_STATES = 16384  # windows of the training text: 4 M characters, two gigabytes
 
 
 def teach(target: Llama, text: np.ndarray, held_out: dict[str, np.ndarray], folder: Path) -> None:

@@ -287,7 +287,7 @@ class TestBundled:
             checkpoint(f"shakespeare-{name}", vocabulary, seed=seed, num_hidden_layers=1)
         for kind in ("medusa", "eagle"):
             heads(kind, f"shakespeare-{kind}", vocab_size=len(vocabulary))
-        for name in ("ngram", "5gram"):
+        for name in ("ngram", "neural", "5gram"):
             ngram(tmp_path / f"shakespeare-{name}", vocabulary)
 
     def test_the_default(self, data):

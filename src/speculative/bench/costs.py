@@ -184,8 +184,11 @@ def _walk(
 
 
 def _chains(contender: Contender, text: Context, start: int, rows: int, clock: Clock) -> Iterator[float]:
-    """Yield the times of passes over so many rows along a text: one token that is new, and drafts."""
-    first, last = min(start, len(text) + 1 - rows), len(text) + 1 - rows
+    """Yield the times of passes over so many rows along a text: one token that is new, and drafts.
+
+    The text's last token is not read, as in a decode, for which there may be no room.
+    """
+    first, last = min(start, len(text) - rows), len(text) - rows
     if first < 2:
         raise ValueError(f"a pass over {rows} rows along a text of {len(text)} tokens: give longer texts")
     target, _ = begun(contender, text[:first])

@@ -80,9 +80,10 @@ def measure(
     Raises
     ------
     ValueError
-        As of `race` and `costs`, and for fewer texts than repeats.
+        As of `race` and `costs`, for a contender that drafts nothing, and for fewer texts than repeats.
     """
     check_prompts(target, prompts, max_new_tokens)
+    count("num_draft_tokens", contender.num_draft_tokens)  # costs are a draft token's
     start = len(prompts[0])
     check_texts(target, texts, start)
     if len(texts) < count("repeats", repeats):

@@ -23,7 +23,7 @@ from speculative.verify import VERIFIERS
 
 PROMPT = 64  # tokens
 TEXTS = 4  # in each repeat, to time the parts of a round on: a prompt's tokens and those decoded behind it
-OF_SHAKESPEARE = "ngram", "draft-kl", "medusa", "eagle"
+OF_SHAKESPEARE = "ngram", "neural", "medusa", "eagle"
 OF_ANY = "lookup", "suffix"
 EXAMPLES = """[bold]Examples[/bold]
 

@@ -139,6 +139,7 @@ WITHOUT_MODEL: dict[str, tuple[MadeOf, Source]] = {
 """What drafts for any target."""
 TRAINED = {
     "ngram": Kind("model", partial(_ngram, "shakespeare-ngram")),
+    "neural": Kind("model", partial(_ngram, "shakespeare-neural")),
     "5gram": Kind("model", partial(_ngram, "shakespeare-5gram")),
     "draft": Kind("model", partial(_llama, "shakespeare-draft")),
     "draft-kl": Kind("model", partial(_llama, "shakespeare-draft-kl")),
@@ -152,6 +153,7 @@ TRAINED = {
 """Every drafter for a loaded target, by name."""
 OF_TYPE: dict[str, tuple[MadeOf, Callable[[Path, CachedLlama], Source]]] = {
     "ngram": ("model", _ngram),
+    "neural_ngram": ("model", _ngram),
     "medusa": ("heads", _medusa),
     "eagle": ("heads", _eagle),
 }

@@ -50,10 +50,12 @@ def blocked(matrix: NDArray[Any], width: int) -> Floats:
 
 def product(x: Floats, blocks: Floats) -> Floats:
     """Rows, shape (rows, inputs), times a blocked matrix: shape (rows, columns), the filling included."""
-    rows = len(x)
-    if rows in ONE_MORE and rows not in as_they_are():
-        return multiplied(np.concatenate([x, x[-1:]]), blocks)[:rows]
-    return multiplied(x, blocks)
+    return multiplied(filled(x), blocks)[: len(x)]
+
+
+def filled(x: Any) -> Any:
+    """The rows of an array, and the last of them again where one more is sooner computed."""
+    return np.concatenate([x, x[-1:]]) if len(x) in ONE_MORE and len(x) not in as_they_are() else x
 
 
 def multiplied(x: Floats, blocks: Floats) -> Floats:

@@ -18,13 +18,15 @@ from speculative.model.distilled import read_distilled
 from speculative.model.eagle import EagleHead
 from speculative.model.llama import Llama
 from speculative.model.medusa import MedusaHeads
+from speculative.model.neural import NeuralNgram, neural_shapes
 from speculative.model.tensors import FILE, read_tensors
 from speculative.model.tokenizer import read_tokenizer
-from speculative.oracle import Oracle
+from speculative.oracle import Oracle, from_logits
 
 __all__ = ["load", "load_eagle", "load_medusa", "load_ngram"]
 
 CONFIG = "config.json"
+NEURAL_SIZES = "context_length", "embedding_size", "hidden_size", "num_hidden_layers"
 
 
 def load(
@@ -135,18 +137,21 @@ def load_eagle(target: CachedLlama, model: str | Path = "shakespeare-eagle") -> 
 
 
 def load_ngram(model: str | Path = "shakespeare-ngram") -> Oracle:
-    """Load an n-gram distilled from a target.
+    """Load an n-gram distilled from a target, or a neural one.
 
     Parameters
     ----------
     model : str or Path
-        "shakespeare-ngram", or a folder with model.safetensors and a config.json that has the model_type
-        "ngram" and the vocabulary, a list of strings.
+        "shakespeare-ngram", "shakespeare-5gram" or "shakespeare-neural"; or a folder with model.safetensors
+        and a config.json that has the vocabulary, a list of strings, and the model_type "ngram", or
+        "neural_ngram" with context_length, the number of tokens it sees, embedding_size, hidden_size and
+        num_hidden_layers, the layers after the first.
 
     Returns
     -------
     Oracle
-        Its rows are float64 and have no zeros; they are made when first asked for.
+        Its rows are float64. Those of an n-gram have no zeros and are made when first asked for; those of a
+        neural one are computed each time.
 
     Raises
     ------
@@ -154,23 +159,36 @@ def load_ngram(model: str | Path = "shakespeare-ngram") -> Oracle:
         One line, for a folder that cannot be read.
     """
     folder = folder_of(model)
-    vocabulary = _fields(folder, "ngram").get("vocabulary")
+    fields, where = _fields(folder, "ngram", "neural_ngram"), folder / CONFIG
+    vocabulary = fields.get("vocabulary")
     if not isinstance(vocabulary, list) or not all(isinstance(each, str) for each in vocabulary):
-        raise ValueError(f"{folder / CONFIG}: vocabulary is no list of strings: give one string a token")
-    row = read_distilled(folder / FILE, len(vocabulary))
-    return Oracle(row, len(vocabulary), vocabulary=tuple(vocabulary))
+        raise ValueError(f"{where}: vocabulary is no list of strings: give one string a token")
+    if fields["model_type"] == "ngram":
+        row = read_distilled(folder / FILE, len(vocabulary))
+        return Oracle(row, len(vocabulary), vocabulary=tuple(vocabulary))
+    sizes = (_size(fields, name, where) for name in NEURAL_SIZES)
+    weights = read_tensors(folder, neural_shapes(len(vocabulary), *sizes))
+    return from_logits(NeuralNgram.of(weights), len(vocabulary), vocabulary=tuple(vocabulary))
 
 
-def _fields(folder: Path, kind: str) -> dict[str, Any]:
+def _fields(folder: Path, *kinds: str) -> dict[str, Any]:
     """Return the config.json of what is no Llama."""
     fields = read_json(folder / CONFIG)
     found = fields.get("model_type") if isinstance(fields, dict) else None
-    if found != kind:
-        raise ValueError(f"{folder / CONFIG}: model_type is {found!r}: only {kind!r} is supported here")
+    if found not in kinds:
+        supported = " or ".join(map(repr, kinds))
+        raise ValueError(f"{folder / CONFIG}: model_type is {found!r}: only {supported} is supported here")
     return dict(fields)
 
 
-def _size_of_heads(folder: Path, kind: str, field: str, target: CachedLlama) -> int:
+def _size(fields: dict[str, Any], name: str, where: Path) -> int:
+    size = fields.get(name)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise ValueError(f"{where}: {name} is {size!r}: only integers from 1 on are supported")
+    return size
+
+
+def _size_of_heads(folder: Path, kind: str, name: str, target: CachedLlama) -> int:
     """Return a size that the config.json of heads has, or raise where they are of another target."""
     fields, where = _fields(folder, kind), folder / CONFIG
     mine = fingerprint(target.llama.embedding)
@@ -179,10 +197,7 @@ def _size_of_heads(folder: Path, kind: str, field: str, target: CachedLlama) -> 
             f"{where}: target is {fields['target']!r}, the fingerprint of another model than the one given, "
             f"{mine!r}: load the target that the heads were trained on"
         )
-    size = fields.get(field)
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ValueError(f"{where}: {field} is {size!r}: only integers from 1 on are supported")
-    return size
+    return _size(fields, name, where)
 
 
 def fingerprint(embedding: Floats) -> str:

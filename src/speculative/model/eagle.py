@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speculative.distribution import Context
-from speculative.model.blocks import Floats, block_width, blocked, product
+from speculative.model.blocks import Floats, block_width, blocked, filled, product
 from speculative.model.cache import CachedLlama
 from speculative.model.llama import Integers, apply, norm, prepared_layer, rotations
 from speculative.model.session import ROOM, Buffers
@@ -161,6 +161,7 @@ class EagleHead:
         self._buffers.make_room(end)
         mask = None if sees is None else np.where(sees, np.float32(0), np.float32(-np.inf))[:, None]
         x = self._embedded[list(tokens)] + product(states, self._combine)[:, : self._config.hidden_size]
+        x = filled(x)
         attend = partial(self._buffers.attend, start, mask, 0)
         x = apply(self._layer, x, self._rotation[positions], attend, config=self._config)
-        self._buffers.hidden[start:end] = norm(x, self._config) * self._norm
+        self._buffers.hidden[start:end] = (norm(x, self._config) * self._norm)[: len(tokens)]

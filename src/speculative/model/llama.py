@@ -11,9 +11,9 @@ and Sennrich 2019; Shazeer 2020; Ainslie et al. 2023). Keys and values of earlie
 of a cache, whose `attend` is handed in.
 
 Three things are prepared once instead of computed for each row. A norm's weights and the square root of its
-width are multiplied into the matrices behind it, the scale of the scores into the query matrix. The halves of
-each query and key are interleaved, which makes a rotation one product of complex numbers. And matrices that
-read the same rows stand side by side, in blocks.
+width are multiplied into the matrices behind it, the scale of the scores into the query matrix, the half that
+`silu` takes into the gate. The halves of each query and key are interleaved, which makes a rotation one
+product of complex numbers. And matrices that read the same rows stand side by side, in blocks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative.model.blocks import Floats, block_width, blocked, product
+from speculative.model.blocks import Floats, block_width, blocked, filled, multiplied
 from speculative.model.config import LlamaConfig
 
 Rotation: TypeAlias = NDArray[np.complex64]
@@ -100,11 +100,13 @@ def prepared_layer(config: LlamaConfig, weights: Mapping[str, NDArray[Any]], pre
     by_head = matrix.reshape(-1, width, config.hidden_size)  # a copy made just now
     by_head[: heads + config.num_key_value_heads] = by_head[: heads + config.num_key_value_heads, interleaved]
     by_head[:heads] *= width**-0.5
+    gate_up = after_norm("post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj")
+    gate_up[: config.intermediate_size] /= 2
     columns = block_width()
     return Layer(
         blocked(matrix.T, columns),
         blocked(weights[f"{prefix}self_attn.o_proj.weight"].T, columns),
-        blocked(after_norm("post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj").T, columns),
+        blocked(gate_up.T, columns),
         blocked(weights[f"{prefix}mlp.down_proj.weight"].T, columns),
     )
 
@@ -132,31 +134,31 @@ def forward(llama: Llama, tokens: Integers, positions: Integers, attend: Callabl
     ndarray of float32, shape (rows, hidden_size)
         After the last norm.
     """
-    x, rotation = llama.embedding[tokens], llama.rotation[positions]
+    x, rotation = llama.embedding[filled(tokens)], llama.rotation[positions]
     for number, layer in enumerate(llama.layers):
         x = apply(layer, x, rotation, partial(attend, number), config=llama.config)
     states: Floats = norm(x, llama.config) * llama.norm
-    return states
+    return states[: len(tokens)]
 
 
 def apply(layer: Layer, x: Floats, rotation: Rotation, attend: Attend, *, config: LlamaConfig) -> Floats:
-    """One layer: rows in, rows out, shape (rows, hidden_size)."""
-    rows, width, heads = len(x), config.head_dim, config.num_attention_heads
+    """One layer: rows in, rows out, shape (rows, hidden_size), `filled` where there are fewer rotations."""
+    rows, width, heads = len(rotation), config.head_dim, config.num_attention_heads
     rotated = heads + config.num_key_value_heads
-    mixed = product(norm(x, config), layer.queries_keys_values)
+    mixed = multiplied(norm(x, config), layer.queries_keys_values)[:rows]
     turned = mixed[:, : rotated * width].view(np.complex64).reshape(rows, rotated, width // 2)
     turned *= rotation
     by_head = mixed[:, : (rotated + config.num_key_value_heads) * width].reshape(rows, -1, width)
     attended = attend(by_head[:, :heads], by_head[:, heads:rotated], by_head[:, rotated:])
-    x = x + product(attended, layer.output)[:, : config.hidden_size]
-    both = product(norm(x, config), layer.gate_up)
+    x = x + multiplied(filled(attended), layer.output)[:, : config.hidden_size]
+    both = multiplied(norm(x, config), layer.gate_up)
     gate, up = (
         both[:, : config.intermediate_size],
         both[:, config.intermediate_size : 2 * config.intermediate_size],
     )
     gate = silu(gate)
     gate *= up
-    x += product(gate, layer.down)[:, : config.hidden_size]
+    x += multiplied(gate, layer.down)[:, : config.hidden_size]
     return x
 
 
@@ -167,10 +169,9 @@ def norm(x: Floats, config: LlamaConfig) -> Floats:
     return scaled
 
 
-def silu(x: Floats) -> Floats:
-    """The activation x / (1 + exp(-x)): where exp overflows, x / inf = 0."""
-    activated: Floats = np.negative(x)
-    with np.errstate(over="ignore"):
-        np.exp(activated, out=activated)
+def silu(half: Floats) -> Floats:
+    """The activation x / (1 + exp(-x)) of x = 2 * half, as half * (1 + tanh(half)): nothing overflows."""
+    activated: Floats = np.tanh(half)
     activated += 1
-    return np.divide(x, activated, out=activated)
+    activated *= half
+    return activated

@@ -50,9 +50,11 @@ class MedusaHeads:
         MedusaHeads
         """
         names = [f"heads.{i}" for i in range(len(weights) // 2)]
-        linear = np.concatenate([weights[f"{name}.linear.weight"] for name in names])
+        halves = (
+            np.concatenate([weights[f"{name}.linear.weight"] for name in names]) / 2
+        )  # as `silu` takes them
         outputs = np.stack([weights[f"{name}.lm_head.weight"].T for name in names])
-        return cls(target, blocked(linear.T, block_width()), np.ascontiguousarray(outputs, dtype=np.float32))
+        return cls(target, blocked(halves.T, block_width()), np.ascontiguousarray(outputs, dtype=np.float32))
 
     def __call__(self, context: Context) -> list[Row]:
         """The heads' laws after a context.
