@@ -63,6 +63,8 @@ RUNS = {
     },
 }
 """What is run, by temperature."""
+NARROW = "--drafter ngram --drafter neural --draft-tokens 1 --draft-tokens 3 --draft-tokens 7"
+"""What is run once more with the products that OpenBLAS has for processors without AVX-512."""
 GOALS = {
     "the best of all": (None, {1: 2.5, 0: 3.0}),
     "distilled draft": (("neural", "draft-kl", "draft-tv"), {1: 1.5, 0: 1.5}),
@@ -133,13 +135,15 @@ class Parts:
         return json.loads(file.read_text(encoding="utf-8"))
 
 
-def measured(temperature: int, threads: int, arguments: str) -> list[dict[str, Any]]:
-    """Return the cases of one call of the command."""
+def measured(temperature: int, threads: int, arguments: str, **environment: str) -> list[dict[str, Any]]:
+    """Return the cases of one call of the command, with more variables of the environment."""
     command = [sys.executable, "-m", "speculative.cli", "bench", "--json", "--threads", str(threads)]
     command += ["--temperature", str(temperature), *arguments.split()]
     if temperature == 0:  # a repeat would write the same text, and find rows that were made for it
         command += ["--prompts", "60", "--repeats", "1"]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["cases"]
+    environment = {**os.environ, **environment}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
+    return json.loads(done.stdout)["cases"]
 
 
 def all_runs(parts: Parts) -> list[Run]:
@@ -484,6 +488,7 @@ def main() -> None:
         name: parts.of(f"T = 0, text of {name}", partial(compared, llama, case, prompts))
         for name, case in COMPARED.items()
     }
+    narrow = parts.of("without AVX-512", partial(measured, 1, 1, NARROW, OPENBLAS_CORETYPE="Haswell"))
     profiles = parts.of("profile", partial(all_profiles, llama, prompts[:6]))
     texts = {
         "goals": of_goals(raced),
@@ -492,6 +497,7 @@ def main() -> None:
         "lengths": of_lengths(runs[0]),
         "parts": of_parts(runs),
         "misses": of_misses(runs, raced),
+        "narrow": of_cases(Run(1, 1, narrow)),
         "profile": of_profile(profiles),
         "identity": of_identity(identity),
     }

@@ -5,6 +5,7 @@ import re
 import sys
 from itertools import count, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -138,6 +139,23 @@ def test_parts_are_kept_until_the_weights_are_newer_and_none_is_begun_too_late(t
     with pytest.raises(SystemExit, match=r"^a part is next: run it again"):
         bench.Parts(folder, -1).of("a part", lambda: next(made))
     assert bench.Parts(folder, 1).of("a part", lambda: next(made)) == 1
+
+
+def test_a_command_is_run_with_more_of_an_environment(monkeypatch):
+    ran = []
+
+    def run(command, **options):
+        ran.append((command[3:], options["env"]))
+        return SimpleNamespace(stdout=b'{"cases": [1]}')
+
+    monkeypatch.setattr(bench.subprocess, "run", run)
+    monkeypatch.setenv("KEPT", "1")
+    assert bench.measured(0, 2, "--drafter ngram", ADDED="2") == [1]
+    ((words, environment),) = ran
+    assert " ".join(words) == (
+        "bench --json --threads 2 --temperature 0 --drafter ngram --prompts 60 --repeats 1"
+    )
+    assert (environment["KEPT"], environment["ADDED"]) == ("1", "2")
 
 
 def test_cases():

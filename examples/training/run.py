@@ -35,7 +35,7 @@ from torch.nn import functional
 from speculative.model import fit_ngram
 
 TARGET = Size(width=256, layers=4, heads=4, inner=704)
-STEPS = {"target": 7000, "drafts": 2500, "neural": 6000, "medusa": 4000, "eagle": 6000}
+STEPS = {"target": 7000, "drafts": 2500, "neural": 6000, "medusa": 4000, "eagle": 4000}
 NGRAM_LONGEST, NGRAM_WEIGHT = 8, 0.5
 NGRAM_BYTES = {"ngram": 2_450_000, "5gram": 600_000}
 PLAYS = Path(text.__file__).parents[2] / "src" / "speculative" / "model" / "data" / "plays.txt"

@@ -60,8 +60,8 @@ def refused(run):
             "generate --drafter model",
             "--drafter 'model'",
             "unknown",
-            "write one of ngram, neural, 5gram, draft, draft-kl, draft-tv, medusa, eagle, lookup, suffix, lookahead, "
-            "the path of a checkpoint folder, or file.py:function for one of your own",
+            "write one of ngram, neural, 5gram, draft, draft-kl, draft-tv, medusa, eagle, lookup, suffix, "
+            "lookahead, the path of a checkpoint folder, or file.py:function for one of your own",
         ),
         (
             "generate --target gpt",
@@ -181,7 +181,12 @@ def refused(run):
             "and takes a tree",
             "write --tree 3,2:independent\n",
         ),
-        ("generate --drafter paths", "--drafter 'paths'", "unknown", "write one of ngram, neural, 5gram, draft"),
+        (
+            "generate --drafter paths",
+            "--drafter 'paths'",
+            "unknown",
+            "write one of ngram, neural, 5gram, draft",
+        ),
         ("verifiers token", "token", "unexpected extra argument", "see speculative verifiers --help"),
         ("prove --verifier mine", "'mine'", "names no function", "write file.py:function"),
         ("prove --verifier no/such.py:verify", "'no/such.py'", "is no file", "the path of a Python file"),
