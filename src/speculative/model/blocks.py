@@ -2,13 +2,13 @@
 
 A plain product `x @ matrix` with 2 to about 30 rows packs the whole matrix anew before it multiplies. Cut
 into blocks of 64 columns or so, and multiplied by one batched `numpy.matmul`, the matrix is read where it
-lies: a block is small enough for kernels without packing. OpenBLAS has them for processors with AVX-512. By
-its products for those with AVX2 two rows take about 4 times as long as one, and four 3 times, in blocks or not:
-speculation brings nothing there (docs/explanation/it-pays.md). A calibration chooses the width.
+lies: a block is small enough for kernels without packing. A calibration chooses the width.
 
-Three rows last longer than four there, and a single row, on the path for vectors, longer than two. So they
-are computed as one more, unless the calibration finds that to be clearly slower; a single row is then
-rounded as it is among a few others.
+OpenBLAS has such kernels for processors with AVX-512. There three rows last longer than four, and a single
+row, on the path for vectors, longer than two. So they are computed as one more, unless the calibration finds
+that to be clearly slower; a single row is then rounded as it is among a few others. Without AVX-512 two rows
+take about 4 times as long as one and four 3 times, in blocks or not, and speculation brings nothing
+(docs/explanation/it-pays.md).
 """
 
 from __future__ import annotations
