@@ -47,6 +47,8 @@ THREADS = (1, 2)
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 LENGTHS = (2, 4)
 """Drafted tokens per round."""
+TURNS = 7
+"""How often a part is timed in each repetition; the first time is for reading."""
 PROMPT, NEW_TOKENS = 64, 96
 MIDDLE = PROMPT + NEW_TOKENS // 2
 """The length of a context in the middle of a text."""
@@ -76,8 +78,10 @@ class Decodes(NamedTuple):
 
     seconds: list[float]
     texts: list[list[int]]
+    passing: list[float]
+    """Seconds of a pass over one token and the drafts of each text, made after the drafter was called."""
     drafting: list[float]
-    """Seconds of a call of the drafter, for all texts."""
+    """Seconds of a call of the drafter, for all texts, after a pass."""
     accepted: list[int]
     judged: list[int]
 
@@ -113,13 +117,11 @@ class Measured(NamedTuple):
 
     def _seconds(self, batch: int, way: Way) -> float:
         """Passes of the sizes that there were, their drafting, and the loop."""
-        batches, (_, length) = sorted(self.passes), way
-        one_pass = [
-            median(self.passes[size][length].whole) + median(self.decodes[size][way].drafting)
-            for size in batches
-        ]
+        batches, (_, length) = sorted(self.decodes), way
+        at = [self.decodes[size][way] for size in batches]
+        one_round = [median(one.passing) + median(one.drafting) for one in at]
         repeats = self.decodes[batch][way].texts
-        taken = [np.interp(texts, batches, one_pass).sum() for texts in repeats]
+        taken = [np.interp(texts, batches, one_round).sum() for texts in repeats]
         return float(np.mean(taken)) + self.loops[length] * float(np.mean([sum(texts) for texts in repeats]))
 
     def acceptance(self, drafter: str) -> float:
@@ -188,7 +190,7 @@ def measure(on: Bench, batch: int, repeats: int) -> tuple[dict[Way, Decodes], di
     """Decode a batch plainly and with drafts, in turn, and time passes and drafting in between."""
     slots, empty = BatchedLlama(on.target.llama, batch), BatchedLlama(on.empty, batch)
     drafters = {name: make(batch) for name, make in on.drafters.items()}
-    decodes = {way: Decodes([], [], [], [], []) for way in on.ways}
+    decodes = {way: Decodes([], [], [], [], [], []) for way in on.ways}
     passes = {length: Passes([], []) for length in (0, *LENGTHS)}
     idle = each(lambda _: model(on.target.oracle))
     for repeat in range(-1, repeats):  # the first one warms up
@@ -213,8 +215,8 @@ def measure(on: Bench, batch: int, repeats: int) -> tuple[dict[Way, Decodes], di
                 num_draft_tokens=length,
             )
             note(decodes[way], took, [text.rounds for text in made])
-            asked = [wanted(texts, length, turn) for turn in range(2)]
-            decodes[way].drafting.append(least(partial(drafts, using, asked)) if length else 0.0)
+            for found, seconds in zip(decodes[way][2:4], in_turn(slots, using, texts, length), strict=True):
+                found.append(seconds)
         for length, one in passes.items():
             one.whole.append(least(partial(one_pass, slots, texts, length)))
             one.calls.append(least(partial(one_pass, empty, texts, length)))
@@ -230,17 +232,27 @@ def note(found: Decodes, took: float, texts: Sequence[Sequence[Round]]) -> None:
     found.judged.append(found.accepted[-1] + sum(one.last == "residual" for one in rounds))
 
 
-def wanted(texts: Sequence[tuple[int, ...]], length: int, turn: int = 0) -> dict[int, Wanted]:
-    """What is asked of a drafter: another last token each turn, so that it has something to read."""
+def wanted(texts: Sequence[tuple[int, ...]], length: int) -> dict[int, Wanted]:
+    """What is asked of a drafter."""
     return {
-        slot: Wanted(chance, (*text, turn % 2), length, {})
-        for slot, (chance, text) in enumerate(zip(samplers(turn, len(texts)), texts, strict=True))
+        slot: Wanted(chance, text, length, {})
+        for slot, (chance, text) in enumerate(zip(samplers(0, len(texts)), texts, strict=True))
     }
 
 
-def drafts(using: BatchDrafter, asked: Sequence[Mapping[int, Wanted]], turn: int) -> Mapping[int, Any]:
-    """Draft for a batch, in turn this and that."""
-    return using.propose(asked[turn % len(asked)])
+def in_turn(
+    slots: BatchedLlama, using: BatchDrafter, texts: Sequence[tuple[int, ...]], length: int
+) -> tuple[float, float]:
+    """Seconds of a pass, and of the drafter's call before it, as they follow one another in rounds.
+
+    Behind other contexts each turn, whose rows an n-gram makes then.
+    """
+    passing, drafting = [], []
+    for turn in range(TURNS):
+        asked = wanted([text[: len(text) - turn] for text in texts], length)
+        drafting.append(timed(using.propose, asked)[0] if length else 0.0)
+        passing.append(timed(one_pass, slots, texts, length, turn)[0])
+    return median(passing[1:]), median(drafting[1:])
 
 
 def one_pass(slots: BatchedLlama, texts: Sequence[tuple[int, ...]], length: int, turn: int) -> None:
@@ -253,8 +265,8 @@ def one_pass(slots: BatchedLlama, texts: Sequence[tuple[int, ...]], length: int,
 
 
 def least(work: Callable[[int], Any]) -> float:
-    """The least time of some turns; the first one is for reading."""
-    return min([timed(work, turn)[0] for turn in range(7)][1:])
+    """The least time of some turns."""
+    return min([timed(work, turn)[0] for turn in range(TURNS)][1:])
 
 
 def loop_seconds(on: Bench, length: int) -> float:

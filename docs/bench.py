@@ -256,7 +256,7 @@ def of_goals(raced: list[Again]) -> str:
                 str(threads),
                 f"{least:.1f}",
                 with_spread(case["speedup"]),
-                f"{case['drafter']}, {what(case)}",
+                label(case),
                 "yes" if case["speedup"]["median"] >= least else "**no**",
             )
         )
@@ -299,7 +299,7 @@ def of_parts(runs: list[Run]) -> str:
             measured = 1e6 * case["seconds_per_token"]["median"]
             rows.append(
                 (
-                    f"{drafter}, T = {run.temperature}, {what(case)}",
+                    f"{label(case)}, T = {run.temperature}",
                     *(f"{part:.0f}" for part in each),
                     f"{sum(each):.0f}",
                     f"{measured:.0f}",

@@ -728,10 +728,10 @@ def by_hand(plain, drafted, *, threads=1, loops=0.0):
     one_a_round, two_rounds = [[2, 2, 2, 2]], [[2, 1]]
     decodes = {
         size: {
-            script.PLAIN: script.Decodes(plain, one_a_round, [0.0], [0], [0]),
-            way: script.Decodes(drafted, two_rounds, [drafting], [3], [4]),
+            script.PLAIN: script.Decodes(plain, one_a_round, [seconds], [0.0], [0], [0]),
+            way: script.Decodes(drafted, two_rounds, [2 * seconds], [drafting], [3], [4]),
         }
-        for size, drafting in [(1, 0.25), (2, 0.5)]
+        for size, seconds, drafting in [(1, 1.0, 0.25), (2, 1.5, 0.5)]
     }
     passes = {
         size: {0: script.Passes([seconds], [0.1]), 2: script.Passes([2 * seconds], [0.1])}
@@ -788,7 +788,7 @@ def test_the_script_measures_what_it_predicts_from(small_bench):
     assert script.of_json(script.to_json(run)) == run
     for batch, ways in run.decodes.items():
         for (_, length), one in ways.items():
-            assert len(one.seconds) == len(one.drafting) == 3
+            assert len(one.seconds) == len(one.passing) == len(one.drafting) == 3
             assert all(texts[0] == batch for texts in one.texts)
             assert all(sum(texts) == 6 * batch for texts in one.texts) == (length == 0)
             assert (sum(one.judged) > 0) == (length > 0)

@@ -188,7 +188,7 @@ def test_lengths_parts_and_misses():
     ]
     run = bench.Run(1, 1, [case(), case(median=1.0)])
     (row,) = rows(bench.of_parts([run]))[2:]
-    assert row == ["ngram, T = 1, 3", "192", "48", "8", "248", "200"]
+    assert row == ["ngram token 3, T = 1", "192", "48", "8", "248", "200"]
 
 
 def test_forecasts_that_missed_have_the_larger_reason_beside_them():

@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from plain_llama import config_of, llama_of, weights_of
 from speculative import draft, generate, sample, table
-from speculative.model import CachedLlama, load, load_eagle, load_medusa, write_checkpoint, write_tokenizer
+from speculative.model import (
+    BatchedLlama,
+    CachedLlama,
+    EagleHead,
+    MedusaHeads,
+    load,
+    load_eagle,
+    load_medusa,
+    load_ngram,
+    write_checkpoint,
+    write_tokenizer,
+)
 from speculative.model.bundle import fingerprint
 from speculative.model.tensors import write_tensors
 from test_heads import eagle_weights, medusa_weights
@@ -42,6 +53,22 @@ def test_a_folder_is_loaded_with_its_tokenizer(folder):
     logits = plain.row((2, 0, 1))
     row = np.exp(logits - logits.max())
     np.testing.assert_allclose(model.oracle((2, 0, 1)), row / row.sum(), atol=1e-5)
+
+
+def test_models_are_shown_in_a_line(folder):
+    target = load(folder)
+    models = (
+        (target, "CachedLlama(Oracle(vocab_size=7, context_limit="),
+        (target.llama, "Llama(config=LlamaConfig(vocab_size=7, "),
+        (MedusaHeads.of(target, medusa_weights()), "MedusaHeads(target=CachedLlama(Oracle("),
+        (EagleHead(target, eagle_weights()), "EagleHead(CachedLlama(Oracle("),
+        (BatchedLlama(target.llama, 64), "BatchedLlama(64 slots of Oracle("),
+    )
+    for model, begins in models:
+        assert repr(model).startswith(begins)
+        assert len(repr(model)) < 320
+    for ngram in ("shakespeare-ngram", "shakespeare-neural"):
+        assert len(repr(load_ngram(ngram).row)) < 800
 
 
 def test_options_are_handed_on(folder):

@@ -91,6 +91,10 @@ class BatchedLlama:
             self._ahead,
         )
 
+    def __repr__(self) -> str:
+        """One line."""
+        return f"BatchedLlama({len(self._sessions)} slots of {self._one.oracle})"
+
     def __reduce__(self) -> tuple[Callable[[], BatchedLlama], tuple[()]]:
         """How it is copied: made again from the same weights."""
         options: dict[str, Any] = {"tokenizer": self._one.tokenizer, "context_limit": self._one.longest}

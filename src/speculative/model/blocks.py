@@ -5,9 +5,9 @@ into blocks of 64 columns or so, and multiplied by one batched `numpy.matmul`, t
 lies: a block is small enough for kernels without packing. A calibration chooses the width.
 
 OpenBLAS has such kernels for processors with AVX-512. There three rows last longer than four, and a single
-row, on the path for vectors, longer than two. So they are computed as one more, unless the calibration finds
-that to be clearly slower; a single row is then rounded as it is among a few others. Without AVX-512 two rows
-take about 4 times as long as one and four 3 times, in blocks or not, and speculation brings nothing
+row, on the path for vectors, longer than two. So they are computed as one more, and a single row is rounded
+as it is among a few others. With the kernels for AVX2 two rows take longer than four, and four take three
+times as long as one, in blocks or not: the calibration finds other numbers, and speculation brings little
 (docs/explanation/it-pays.md).
 """
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float32]
 
 USUAL, WIDTHS = 64, (32, 64, 96, 128)
-ONE_MORE = 1, 3  # numbers of rows
+USUALLY = {1: 2, 2: 2, 3: 4}  # rows -> how many are computed for them
 CLEARLY = 0.85  # the unusual is taken when its time is less than this part of the usual one's
 
 
@@ -55,8 +55,9 @@ def product(x: Floats, blocks: Floats) -> Floats:
 
 
 def filled(x: Any) -> Any:
-    """The rows of an array, and the last of them again where one more is sooner computed."""
-    return np.concatenate([x, x[-1:]]) if len(x) in ONE_MORE and len(x) not in as_they_are() else x
+    """The rows of an array, and the last of them again where more of them are sooner computed."""
+    more = computed_as().get(len(x), 0) - len(x)
+    return np.concatenate([x, *(x[-1:],) * more]) if more > 0 else x
 
 
 def multiplied(x: Floats, blocks: Floats) -> Floats:
@@ -80,15 +81,18 @@ def block_width() -> int:
 
 
 @lru_cache(maxsize=1)
-def as_they_are() -> frozenset[int]:
-    """Which numbers of rows are clearly faster as they are than as one more. Takes some 10 ms.
+def computed_as() -> dict[int, int]:
+    """How many rows are computed for one, two and three: the usual, unless others are clearly faster.
 
-    Measured once a process, on the same matrix.
+    Measured once a process, on the same matrix, in some 10 ms.
     """
     blocks, x = blocked(np.ones((256, 1536), dtype=np.float32), block_width()), np.ones((4, 256), np.float32)
-    return frozenset(
-        rows for rows in ONE_MORE if _fastest(x[:rows], blocks) < CLEARLY * _fastest(x[: rows + 1], blocks)
-    )
+    seconds = {rows: _fastest(x[:rows], blocks) for rows in range(1, 5)}
+    found = {rows: min(range(rows, 5), key=seconds.__getitem__) for rows in USUALLY}
+    return {
+        rows: found[rows] if seconds[found[rows]] < CLEARLY * seconds[usual] else usual
+        for rows, usual in USUALLY.items()
+    }
 
 
 def _fastest(x: Floats, blocks: Floats) -> float:

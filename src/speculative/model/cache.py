@@ -89,6 +89,10 @@ class CachedLlama:
             context_limit=None if sliding else limit,
         )
 
+    def __repr__(self) -> str:
+        """One line."""
+        return f"CachedLlama({self.oracle})"
+
     def __reduce__(self) -> tuple[Callable[[], CachedLlama], tuple[()]]:
         """How it is copied: made again from the same weights."""
         options: dict[str, Any] = {

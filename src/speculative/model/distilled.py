@@ -35,7 +35,7 @@ Bytes = NDArray[np.uint8]
 TENSORS = ("children", "tokens", "entries", "entry_tokens", "entry_roots")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DistilledNgram:
     """A function from contexts to rows. Read by `read_distilled`."""
 
@@ -47,7 +47,7 @@ class DistilledNgram:
     entry_tokens: NDArray[np.intp]  # [E]
     entry_probs: Row  # [E] as they are in the row
     shares: Row  # [C] what the tokens that are not written share in the row
-    rows: dict[int, Row] = field(default_factory=dict, repr=False)
+    rows: dict[int, Row] = field(default_factory=dict)
 
     def __call__(self, context: Context) -> Row:
         """The law of the token after `context`, shape (V,), read-only."""

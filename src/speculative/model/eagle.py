@@ -71,6 +71,10 @@ class EagleHead:
         self._read: Context = ()  # the text whose entries are kept, the model's first token included
         self._rows: dict[Context, int] = {}  # drafted path -> row of its entry
 
+    def __repr__(self) -> str:
+        """One line."""
+        return f"EagleHead({self.target})"
+
     def __getstate__(self) -> dict[str, Any]:
         """What is copied: the weights, and nothing of what was read."""
         kept = ("_lock", "_buffers", "_read", "_rows")

@@ -19,7 +19,7 @@ product of complex numbers. And matrices that read the same rows stand side by s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -49,11 +49,11 @@ class Llama:
     """The prepared weights of a Llama; see :meth:`of`."""
 
     config: LlamaConfig
-    embedding: Floats
-    layers: tuple[Layer, ...]
-    norm: Floats
-    head: Floats
-    rotation: Rotation
+    embedding: Floats = field(repr=False)
+    layers: tuple[Layer, ...] = field(repr=False)
+    norm: Floats = field(repr=False)
+    head: Floats = field(repr=False)
+    rotation: Rotation = field(repr=False)
 
     @classmethod
     def of(cls, config: LlamaConfig, weights: Mapping[str, NDArray[Any]]) -> Llama:

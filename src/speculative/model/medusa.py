@@ -10,7 +10,7 @@ With h the state from which the target drew the context's last token, head i say
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,8 @@ class MedusaHeads:
     """Medusa heads on the states of a cached target; see :meth:`of`. Called with a context, their rows."""
 
     target: CachedLlama
-    linear: Floats
-    outputs: Floats
+    linear: Floats = field(repr=False)
+    outputs: Floats = field(repr=False)
 
     @classmethod
     def of(cls, target: CachedLlama, weights: Mapping[str, NDArray[Any]]) -> MedusaHeads:

@@ -30,7 +30,7 @@ __all__ = ["NeuralNgram", "neural_shapes"]
 EPS = 1e-5
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NeuralNgram:
     """A function from contexts to logits; see :meth:`of`."""
 
