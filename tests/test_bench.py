@@ -255,6 +255,30 @@ def test_repeats_are_other_decodes_and_so_are_other_seeds():
     assert other.statistics != once.statistics
 
 
+def test_each_prompt_has_random_numbers_of_its_own():
+    target, drafting = sampled()
+    contender = Contender(lambda: (target, draft.model(drafting)), 3)
+    one, two, other = (
+        race(target, contender, prompts, max_new_tokens=20, repeats=1).statistics
+        for prompts in ([(0, 1)], [(0, 1), (0, 1)], [(0, 1), (2, 3)])
+    )
+    assert two.passed != tuple(2 * times for times in one.passed)
+    assert other == two  # the laws do not depend on the prompt
+
+
+def test_prompts_and_texts_are_any_sequences_of_tokens():
+    machine = Machine()
+    as_tuples = race(machine.target, machine.contender(), [COUNTING[:4]], clock=machine.clock)
+    for kind in (list, np.array):
+        given = map(kind, [COUNTING[:4]])
+        assert race(machine.target, machine.contender(), given, clock=machine.clock) == as_tuples
+    of_a_list = costs(machine.target, machine.contender(), [[*COUNTING[:16]]], start=4, clock=machine.clock)
+    of_a_tuple = costs(machine.target, machine.contender(), [COUNTING[:16]], start=4, clock=machine.clock)
+    assert of_a_list == of_a_tuple
+    ((piece,),) = (excerpts(np.arange(3), 1, 3),)
+    assert [type(token) for token in piece] == [int] * 3
+
+
 def test_both_ways_have_read_the_prompt_when_the_clock_starts():
     """Also where the target that decodes plainly has a cache of its own."""
     log = []
@@ -399,8 +423,9 @@ def test_the_loop_is_timed_on_the_drafts_and_rows_that_were_met():
         return verdict
 
     contender = machine.contender(wrong={6})._replace(verify=counted)
-    parts = costs(machine.target, contender, [COUNTING[:11]], start=4, clock=machine.clock)
-    assert parts.loop == 5 / 2  # 2 of 3, and 3 of 3
+    for length in (11, 13):  # of the longer text a round is left that asks for one draft only
+        parts = costs(machine.target, contender, [COUNTING[:length]], start=4, clock=machine.clock)
+        assert parts.loop == 5 / 2  # 2 of 3, and 3 of 3
 
 
 def test_a_clock_that_only_ticks_when_it_is_looked_at_shows_each_part_once():
@@ -516,6 +541,13 @@ def test_excerpts_are_pieces_of_the_text_at_places_of_their_own():
         ),
         (lambda m: race(m.target, m.contender(), [(1, 2)], repeats=0), "repeats = 0 is too small"),
         (lambda m: costs(m.target, m.contender(), [(1, 2)], start=2), "texts of 2 tokens with start=2: give"),
+        (
+            lambda m: costs(m.target, m.contender(), [(1, 2, -1)], start=2),
+            r"token -1 in text \(1, 2, -1\) is",
+        ),
+        (lambda m: race(m.target, m.contender(), [(1, V)]), r"token 5 in prompt \(1, 5\) is outside"),
+        (lambda m: race(m.target, m.contender(), [5]), "the prompt 5 is not made of tokens: give a tuple"),
+        (lambda m: costs(m.target, m.contender(), [(1, 2, 3)], start=-1), "start = -1 is too small"),
         (lambda m: costs(m.target, m.contender(), [], start=2), "texts of 0 tokens with start=2: give"),
         (lambda m: compare_greedy(m.target, m.contender(), []), "no prompts"),
         (

@@ -84,8 +84,16 @@ def test_options_are_handed_on(folder):
 
 
 def test_what_is_neither_a_name_nor_a_folder():
-    with pytest.raises(ValueError, match="'shakspere' is neither a bundled model nor a folder: give "):
-        load("shakspere")
+    for name in ("shakspere", "", "x" * 5000):
+        with pytest.raises(ValueError, match=f"^'{name}' is neither a bundled model nor a folder: give "):
+            load(name)
+
+
+def test_rotations_are_made_for_the_contexts_that_are_allowed(folder):
+    assert len(load(folder, context_limit=5).llama.rotation) == 6  # the model's first token is before them
+    assert len(load(folder).llama.rotation) == config_of().max_position_embeddings
+    with pytest.raises(ValueError, match="context_limit is 10000: the model has positions for contexts of"):
+        load(folder, context_limit=10_000)
 
 
 def test_heads_are_loaded_for_a_target(folder, tmp_path):
@@ -104,9 +112,13 @@ def test_heads_are_loaded_for_a_target(folder, tmp_path):
     [
         ({"model_type": "llama"}, "model_type is 'llama': only 'medusa' is supported here"),
         ([1], "model_type is None: only 'medusa' is supported here"),
-        ({"model_type": "medusa"}, "num_heads is None: only integers from 1 on are supported"),
-        ({"model_type": "medusa", "num_heads": True}, "num_heads is True: only integers from 1 on"),
-        ({"model_type": "medusa", "num_heads": 0}, "num_heads is 0: only integers from 1 on"),
+        ({"model_type": "medusa"}, "has no num_heads: give an integer, 1 or more"),
+        ({"model_type": "medusa", "num_heads": True}, "num_heads is true: only integers from 1 to 1000"),
+        ({"model_type": "medusa", "num_heads": 0}, "num_heads is 0: only integers from 1 to 1000"),
+        (
+            {"model_type": "medusa", "num_heads": 10**9},
+            "num_heads is 1000000000: only integers from 1 to 1000",
+        ),
         ({"model_type": "medusa", "num_heads": 4}, "heads.3.linear.weight"),
     ],
 )

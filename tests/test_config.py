@@ -98,11 +98,19 @@ UNSUPPORTED = [
     ),
     ({"vocab_size": "65"}, 'vocab_size is "65": only integers from 1 on are supported'),
     ({"hidden_size": 24.0}, "hidden_size is 24.0: only integers from 1 on are supported"),
-    ({"num_hidden_layers": 0}, "num_hidden_layers is 0: only integers from 1 on are supported"),
+    ({"num_hidden_layers": 0}, "num_hidden_layers is 0: only integers from 1 to 1000 are supported"),
+    (
+        {"num_hidden_layers": 10**9},
+        "num_hidden_layers is 1000000000: only integers from 1 to 1000 are supported",
+    ),
     ({"intermediate_size": True}, "intermediate_size is true: only integers from 1 on are supported"),
     (
         {"max_position_embeddings": None},
-        "max_position_embeddings is null: only integers from 1 on are supported",
+        "max_position_embeddings is null: only integers from 1 to 1048576 are supported",
+    ),
+    (
+        {"max_position_embeddings": 10**30},
+        f"max_position_embeddings is {10**30}: only integers from 1 to 1048576 are supported",
     ),
     (
         {"num_key_value_heads": 3},
@@ -222,7 +230,7 @@ def configs(draw):
         vocab_size=vocab_size,
         hidden_size=draw(count),
         intermediate_size=draw(count),
-        num_hidden_layers=draw(count),
+        num_hidden_layers=draw(st.integers(1, 1000)),
         num_attention_heads=key_value_heads * draw(count),
         num_key_value_heads=key_value_heads,
         head_dim=2 * draw(count),
@@ -247,7 +255,7 @@ def test_a_folder_without_a_file_that_holds_an_object_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r" has no config\.json: give a folder that has one$"):
         read_config(tmp_path)
     path = tmp_path / "config.json"
-    for content in (b"", b'{"vocab_size": 65,', b"\xff\xfe"):
+    for content in (b"", b'{"vocab_size": 65,', b"\xff\xfe", b"[" * 10**5):
         path.write_bytes(content)
         with pytest.raises(
             ValueError, match=rf"^{re.escape(str(path))} is no JSON \(.*\): give a whole file$"

@@ -82,6 +82,10 @@ def test_an_ngram_is_loaded_as_an_oracle(tmp_path):
     oracle = load_ngram(tmp_path)
     np.testing.assert_allclose(oracle((1, 0)), AFTER_10, atol=1e-15)
     assert oracle.vocabulary == ("a", "b", "c")
+    many = '", "'.join(map(str, range(300)))
+    (tmp_path / "config.json").write_text(f'{{"model_type": "ngram", "vocabulary": ["{many}"]}}')
+    with pytest.raises(ValueError, match=r"model.safetensors: a vocabulary of 300 tokens: give 256 at most"):
+        load_ngram(tmp_path)
     for wrong in ("7", '["a", 1, "c"]'):
         (tmp_path / "config.json").write_text(f'{{"model_type": "ngram", "vocabulary": {wrong}}}')
         with pytest.raises(ValueError, match="vocabulary is no list of strings: give one string a token"):

@@ -159,6 +159,13 @@ def test_heads_have_nothing_to_say_before_the_first_state():
     assert EagleHead(target, eagle_weights())(()) is None
 
 
+def test_a_draft_ends_where_the_target_does():
+    llama, _ = llama_of(max_position_embeddings=20, bos_token_id=None)
+    head = EagleHead(CachedLlama(llama), eagle_weights())
+    assert head((1,) * 17).context_limit == 3
+    assert EagleHead(CachedLlama(llama, sliding=True), eagle_weights())((1,) * 17).context_limit == 64
+
+
 def test_the_target_runs_once_a_round(monkeypatch):
     """The states that heads read were computed when drafts were scored: only the prompt needs a pass more."""
     llama, _ = llama_of(max_position_embeddings=64)

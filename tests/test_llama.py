@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plain_llama import config_of, llama_of, weights_of
+from speculative.model import blocks
 from speculative.model.blocks import product
 from speculative.model.llama import Llama, forward, norm, silu
 
@@ -54,6 +55,16 @@ def test_hidden_states_are_those_of_the_formulas(heads, head_dim, seed, tied, la
     states = states_of(llama, TOKENS)
     assert states.dtype == np.float32
     np.testing.assert_allclose(states, plain.states(TOKENS), atol=1e-5)
+
+
+@pytest.mark.parametrize("computed", [{}, {1: 2, 2: 2, 3: 4}, {1: 4, 2: 4, 3: 4}])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5])
+def test_there_are_as_many_states_as_tokens_however_many_are_computed(monkeypatch, rows, computed):
+    monkeypatch.setattr(blocks, "computed_as", lambda: computed)
+    llama, plain = llama_of(bos_token_id=None)
+    states = states_of(llama, TOKENS[:rows])
+    assert len(states) == rows
+    np.testing.assert_allclose(states, plain.states(TOKENS[:rows]), atol=1e-5)
 
 
 def test_rows_beyond_one_block_and_a_wide_vocabulary():

@@ -84,7 +84,19 @@ def test_a_folder_is_loaded_as_an_oracle(folder, weights):
 @pytest.mark.parametrize("size", [None, 0, 2.0, True])
 def test_sizes_that_are_none(folder, name, size):
     (folder / "config.json").write_text(json.dumps({**CONFIG, name: size}), encoding="ascii")
-    with pytest.raises(ValueError, match=f"config.json: {name} is {size!r}: only integers from 1 on"):
+    with pytest.raises(ValueError, match=f"config.json: {name} is {json.dumps(size)}: only integers from 1 "):
+        load_ngram(folder)
+
+
+def test_more_layers_than_there_are_is_said_at_once(folder):
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 10**9}), encoding="ascii")
+    with pytest.raises(ValueError, match="num_hidden_layers is 1000000000: only integers from 1 to 1000 are"):
+        load_ngram(folder)
+
+
+def test_no_vocabulary(folder):
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "vocabulary": []}), encoding="ascii")
+    with pytest.raises(ValueError, match="vocabulary is no list of strings: give one string a token"):
         load_ngram(folder)
 
 

@@ -1,4 +1,5 @@
 import io
+import re
 from fractions import Fraction
 
 import pytest
@@ -10,6 +11,7 @@ from speculative.draft import NO_DRAFT, Draft, DraftTree, Siblings, independent
 from speculative.laws import Answer
 from speculative.measure import Estimate
 from speculative.show.console import WIDTH_OF_A_PIPE, Terminal
+from speculative.show.generation import MEANINGS
 from speculative.show.proofs import MOST_WAYS, in_units, verdict
 from speculative.verify import lenient, token
 
@@ -49,6 +51,8 @@ class TestTranscript:
         assert self.write(console(), self.PIECES) == "to be[ ][o]r{↵}\n\n"
         pieces = [("a", "residual"), ("b", "bonus"), ("", "accepted"), ("c", "bonus")]
         assert self.write(console(), pieces) == "[a]{b}{c}\n"
+        assert self.write(console(), [("a", "undrafted"), ("\n", "undrafted")]) == "<a><↵>\n\n"
+        assert self.write(console(**COLOUR), [("a", "undrafted")]) == "\x1b[1;37;100ma\x1b[0m\n"
 
     def test_a_break_follows_its_marks(self):
         pieces = [("a", "residual"), ("\n", "residual"), ("b", "residual"), ("c", "accepted")]
@@ -98,8 +102,21 @@ class TestTranscript:
         show.Transcript(out).legend()
         assert out.file.getvalue() == (
             "accepted draft   [residual: after a rejection]   {bonus: all drafts accepted}\n"
-            "Every residual and every bonus is the last token of one target pass.\n"
+            "<nothing drafted>\n"
+            "Every token but an accepted draft is the last one of a target pass.\n"
         )
+
+    @pytest.mark.parametrize("options", [{}, COLOUR])
+    def test_the_legend_breaks_its_line_between_meanings_where_it_is_full(self, options):
+        marks = 0 if options else 2
+        line = len("accepted draft   residual: after a rejection") + marks
+        for width, lines in ((line, 2 if options else 3), (line - 1, 4), (200, 1), (1, 4)):
+            out = Terminal(file=io.StringIO(), width=width, _environ={}, **options)
+            show.Transcript(out).legend()
+            legend = re.sub(r"\x1b\[[\d;]*m", "", out.file.getvalue()).partition("Every")[0]
+            shown = [one.strip("[]{}<>") for one in re.split(r"   |\n", legend.rstrip("\n"))]
+            assert shown == list(MEANINGS.values())
+            assert legend.count("\n") == lines
 
 
 class TestTerminal:

@@ -98,6 +98,8 @@ def refused(run):
             )
         ),
         ("generate --draft-tokens 0", "'--draft-tokens': 0", "too small", "write 1 or more"),
+        ("generate --draft-tokens 1000000", "'--draft-tokens': 1000000", "too large", "write 1024 or less"),
+        ("bench --draft-tokens 1025", "'--draft-tokens': 1025", "too large", "write 1024 or less"),
         ("generate --draft-tokens -3", "'--draft-tokens': -3", "too small", "write 1 or more"),
         ("generate --tokens 0", "'--tokens': 0", "too small", "write 1 or more"),
         ("generate --target-order 33", "'--target-order': 33", "too large", "write 32 or less"),
@@ -124,13 +126,36 @@ def refused(run):
         ("prove token sampling", "verifier 'sampling'", "unknown", "write one of token, "),
         ("prove --paths 2", "--paths", "needs --verifier, or the names of verifiers", ""),
         ("prove --tree 2", "--tree", "needs --verifier, or the names of verifiers", ""),
-        ("prove token --paths 2", "--paths 2", "token takes one path", "verifiers for trees are "),
+        (
+            "prove token --paths 2",
+            "--paths 2",
+            "token takes one path",
+            "one path: write recursive, or another",
+        ),
         ("prove recursive --tree x", "--tree x", "is no tree", "write widths by depth such as 3,2,1, or"),
         ("prove recursive --paths 0", "'--paths': 0", "too small", "write 1 or more"),
         ("generate --verifier recursive --paths 9999", "'--paths': 9999", "too large", "write 1024 or less"),
         ("generate --verifier recursive --paths 2 --tree 2", "--paths and --tree", "two ways", "give one"),
-        ("generate --paths 2", "--paths 2", "token takes one path", "verifiers for trees are "),
-        ("generate --verifier block --tree 2,1", "--tree 2,1", "block takes one path", "are "),
+        (
+            "generate --verifier token --paths 2",
+            "--paths 2",
+            "token takes one path",
+            "write --verifier recursive, or another verifier for trees: greedy, match, recursive_distinct",
+        ),
+        (
+            "generate --verifier block --tree 2,1",
+            "--tree 2,1",
+            "block takes one path",
+            "--verifier recursive",
+        ),
+        (
+            "generate --drafter shakespeare-neural",
+            "'shakespeare-neural'",
+            "unknown",
+            "write --drafter neural\n",
+        ),
+        ("bench --drafter shakespeare-draft-kl", "'shakespeare-draft-kl'", "unknown", "--drafter draft-kl\n"),
+        ("generate --drafter shakespeare-big", "'shakespeare-big'", "unknown", "write one of ngram, neural"),
         ("generate --verifier recursive --tree 3,,1", "--tree 3,,1", "is no tree", "or best-first:16"),
         ("generate --verifier recursive --tree 3,0", "--tree 3,0", "is no tree", "write widths"),
         ("generate --verifier recursive --tree 3,-1", "--tree 3,-1", "is no tree", "write widths"),
@@ -263,8 +288,9 @@ UNUSED = (
     ("generate --target ngram --drafter lookup", "--draft-order 3", "--drafter ngram"),
     ("generate --target ngram --drafter a.py:b", "--draft-order 3", "--drafter ngram"),
     *(
-        (f"generate --drafter {name} --verifier recursive", option, OF_A_MODEL)
+        (f"generate --drafter {name}{verifier}", option, OF_A_MODEL)
         for name in ("lookup", "suffix", "lookahead", "a.py:b")
+        for verifier in ("", " --verifier recursive")
         for option in ("--paths 2", "--tree 2")
     ),
     *(

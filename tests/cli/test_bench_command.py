@@ -7,14 +7,16 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from matplotlib.figure import Figure
 
 from plain_llama import config_of, weights_of
 from speculative import draft, show, temperature
 from speculative.bench import Costs, Measured, Race, Spread
 from speculative.cli import threads
-from speculative.cli.bench import OF_SHAKESPEARE
+from speculative.cli.bench import OF_SHAKESPEARE, processor
 from speculative.cli.cases import Case, cases_of
 from speculative.cli.drafting import shape_of
+from speculative.cli.picture import LETTERS_OF_A_PANEL, save_panels
 from speculative.cli.trained import TRAINED, kind_named
 from speculative.metrics import Statistics
 from speculative.model import write_checkpoint, write_tokenizer
@@ -71,8 +73,10 @@ def test_the_table_has_a_line_for_each_case_and_says_what_it_is(run, models):
 
 
 def test_json_holds_all_that_was_measured(data, models):
-    found = data("--drafter", models.small, "--draft-tokens", "2", "--temperature", "0")
-    assert found["threads"] == 1
+    found = data("--drafter", models.small, "--draft-tokens", "2", "--temperature", "0", "--seed", "5")
+    assert (found["seed"], found["temperature"], found["threads"]) == (5, 0, 1)
+    assert (found["prompts"], found["prompt_tokens"], found["tokens"], found["repeats"]) == (2, 64, 8, 1)
+    assert found["target"] in found["measured"]
     assert found["plot"] is None
     assert set(found["machine"]) == {"processor", "python", "numpy", "blas"}
     (case,) = found["cases"]
@@ -93,6 +97,16 @@ def test_json_holds_all_that_was_measured(data, models):
     parts = case["parts"]
     assert case["cost"] == pytest.approx(parts["drafting"] / 2 / parts["plain_token"])
     assert min(parts["loop"], *parts["passes_by_rows"].values()) > 0
+
+
+def test_the_processor_is_named_where_it_can_be(tmp_path, monkeypatch):
+    described = tmp_path / "cpuinfo"
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    assert processor(described) == "x86_64"
+    described.write_text("processor\t: 0\nflags\t: a: b\n")
+    assert processor(described) == "x86_64"
+    described.write_text("processor\t: 0\nmodel name\t: A Processor: 9\nmodel name\t: another\n")
+    assert processor(described) == "A Processor: 9"
 
 
 def test_trees_chains_and_drafters_that_bring_their_own(data, models):
@@ -146,6 +160,43 @@ def test_the_picture(run, models):
     assert (models.folder / "bench.png").stat().st_size > 10_000
 
 
+def test_the_picture_says_what_was_measured_and_of_which_lengths_acceptance_is(run, models, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **_: drawn.append(figure))
+    lengths = "--draft-tokens", "3", "--draft-tokens", "2"
+    drafters = "--drafter", "suffix", "--drafter", models.small, "--tree", "2,1", "--tree", "best-first:3"
+    result = run("bench", *models.given, *lengths, *drafters, "--plot", "some.png")
+    assert result.exit_code == 0, result.output
+    (figure,) = drawn
+    title = " ".join(figure.get_suptitle().split())
+    measured, _, k = title.rpartition("; ")
+    assert measured in " ".join(result.stdout.split())
+    assert f"target {models.given[1]}, temperature(1.0); 2 prompts of 64 tokens, 8 decoded" in measured
+    assert measured.endswith("1 times, 1 thread")
+    assert k == "k: the most tokens drafted on a path"
+    speedups, acceptance = figure.axes
+    of_model = ["token k={}", "recursive tree 2,1 k=2", "recursive tree best-first:3 k={}"]
+    assert [line.get_label() for line in acceptance.lines] == [
+        "suffix token k=3",
+        *(f"{models.small} {case.format(3)}" for case in of_model),
+    ]
+    raced = [label.get_text() for label in speedups.get_yticklabels()]
+    assert {line.get_label() for line in acceptance.lines} < set(raced)
+
+
+def test_the_title_of_a_picture_is_broken_where_it_is_wider_and_is_no_formula(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **_: drawn.append(figure))
+    title = "target /a-b/$x$, " + " ".join(["words"] * 40)
+    for panels in (1, 2):
+        save_panels("a.png", [lambda ax: None] * panels, title=title)
+        shown = drawn.pop().get_suptitle()
+        assert shown.split() == title.split()
+        assert max(map(len, shown.splitlines())) <= LETTERS_OF_A_PANEL * panels
+    save_panels("a.png", [lambda ax: None])
+    assert drawn.pop().get_suptitle() == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -153,7 +204,7 @@ def test_the_picture(run, models):
         (("--verifier", "tokens"), "--verifier 'tokens' is unknown: did you mean token?"),
         (
             ("--verifier", "token", "--tree", "2,2"),
-            "--tree 2,2: token takes one path; verifiers for trees are",
+            "--tree 2,2: token takes one path: write --verifier recursive, or another verifier for trees: ",
         ),
         (
             ("--drafter", "lookahead", "--verifier", "block"),

@@ -305,7 +305,8 @@ class TestBundled:
         named = data("--drafter", name, "--tokens", "12")
         by_folder = data("--drafter", str(tmp_path / f"shakespeare-{name}"), "--tokens", "12")
         assert named["rounds"] == by_folder["rounds"]
-        assert named["drafts"] == f"3 drafts a round by {name}"
+        fewer = "at most " if name in ("medusa", "eagle") else ""
+        assert named["drafts"] == f"{fewer}3 drafts a round by {name}"
 
     def test_the_ngram_is_the_distilled_one(self):
         target, ngram = load("shakespeare"), load_ngram()
@@ -466,7 +467,7 @@ class TestSubwords:
         options = "ab", "--target", folder, "--temperature", "0"
         pieces = [piece for one in data(*options, "--tokens", "40")["rounds"] for piece in one["tokens"]]
         shown = run("generate", *options, "--tokens", str(1 + pieces.index(""))).stdout
-        assert any(f"{before}\ufffd{after}\n" in shown for before, after in ("[]", "{}"))
+        assert any(f"{before}\ufffd{after}\n" in shown for before, after in ("[]", "{}", "<>"))
 
 
 class TestPieces:

@@ -26,6 +26,7 @@ from speculative.decode import speculate, stream
 from speculative.draft import lookup, paths, tree
 from speculative.laws import law
 from speculative.metrics import statistics
+from speculative.show.generation import MARKS
 from speculative.verify import VERIFIERS
 
 FITTED = "--target", "ngram", "--text"
@@ -62,8 +63,9 @@ def test_the_bundled_text_and_its_prompt_are_the_default_of_ngrams(run):
         "accepted draft",
         "[residual: after a rejection]",
         "{bonus: all drafts accepted}",
+        "<nothing drafted>",
     ]
-    assert lines[2] == "Every residual and every bonus is the last token of one target pass."
+    assert lines[2] == "Every token but an accepted draft is the last one of a target pass."
     assert lines[4] == "MACBETH:"
     assert "measured" in result.stdout
     assert "expected: by the exact formula" in result.stdout
@@ -77,11 +79,35 @@ def test_marks_hold_what_the_rounds_emitted(run, text, data):
     shown = ""
     for one in rounds:
         shown += "".join(one["tokens"][: one["accepted"]])
-        mark = {"residual": "[]", "bonus": "{}"}[one["last"]]
+        mark = MARKS[one["last"]]
         shown += mark[0] + one["tokens"][-1].replace("\n", "↵") + mark[1] + "\n" * (one["tokens"][-1] == "\n")
     assert shown in plain
     text_shown = plain[plain.index(shown) :][: len(shown)]
-    assert sum(text_shown.count(mark) for mark in "[{") == len(rounds)
+    assert sum(text_shown.count(mark) for mark in "[{<") == len(rounds)
+
+
+def test_rounds_without_a_draft_have_an_origin_of_their_own(run, text, data):
+    """No text is found in what is all new, and behind the last draft there is no room for one."""
+    options = "the cat", "--drafter", "lookup", "--seed", "1", "--tokens", "40", "--temperature", "1"
+    rounds = data(*options)["rounds"]
+    assert {one["last"] for one in rounds} == {"residual", "bonus", "undrafted"}
+    for one in rounds:
+        assert (one["last"] == "undrafted") == (one["drafted"] == 0)
+        assert (one["last"] == "bonus") == (0 < one["drafted"] == one["accepted"])
+    shown = run("generate", *FITTED, text, *options).stdout.partition("target pass.")[2]
+    for origin in ("bonus", "undrafted"):
+        count = sum(one["last"] == origin for one in rounds)
+        assert shown.count(MARKS[origin][0]) == shown.count(MARKS[origin][1]) == count > 0
+
+
+def test_drafters_that_may_find_less_draft_so_many_at_most(run, text, data, write):
+    own = f"{write('drafters.py', OWN_DRAFTERS)}:ready"
+    for drafter in ("lookup", "suffix", own):
+        options = "--drafter", drafter, "--tokens", "3", "--seed", "1"
+        assert data(*options)["drafts"] == f"at most 3 drafts a round by {drafter}"
+        shown = " ".join(run("generate", *FITTED, text, *options).stdout.split())
+        assert f"; at most 3 drafts a round by {drafter}, token verification, seed 1" in shown
+    assert data("--tokens", "3")["drafts"] == "3 drafts a round"
 
 
 def test_colours_replace_the_marks(run, text, monkeypatch):
@@ -372,9 +398,11 @@ class TestTrees:
     def test_a_verifier_of_one_path_names_those_of_trees(self, run, data, verifier):
         result = run("generate", "--verifier", verifier, "--paths", "3")
         assert result.exit_code == 2
-        assert f"--paths 3: {verifier} takes one path; verifiers for trees are " in result.stderr
-        assert "recursive" in result.stderr.partition("for trees are ")[2]
-        assert verifier not in result.stderr.partition("for trees are ")[2].split(", ")
+        wrong, _, others = result.stderr.strip().partition(", or another verifier for trees: ")
+        assert wrong.endswith(f": --paths 3: {verifier} takes one path: write --verifier recursive")
+        assert set(others.split(", ")) == {
+            name for name, entry in VERIFIERS.items() if takes_trees(entry) and name != "recursive"
+        }
         assert data("--verifier", verifier, "--paths", "1", "--tokens", "5")["drafts"] == "3 drafts a round"
 
     @pytest.mark.parametrize(
@@ -420,6 +448,20 @@ class TestTrees:
             assert drafted[0] == nodes
         assert found["drafts"] in run("generate", *FITTED, text, *options).stdout.replace("\n", " ")
 
+    @pytest.mark.parametrize(
+        ("options", "verifier", "drafts"),
+        [
+            (("--tree", "2,1"), "recursive", "tree 2,1 a round, drawn independently, at most 2 deep"),
+            (("--tree", "1"), "recursive", "tree 1 a round, drawn independently, at most 1 deep"),
+            (("--paths", "2"), "recursive", "2 independent paths a round, at most 3 deep"),
+            (("--paths", "1"), "token", "3 drafts a round"),
+            ((), "token", "3 drafts a round"),
+        ],
+    )
+    def test_a_verifier_that_takes_what_is_drafted_is_the_default(self, data, options, verifier, drafts):
+        found = data(*options, "--tokens", "5")
+        assert (found["verifier"], found["drafts"]) == (verifier, drafts)
+
     def test_siblings_are_drawn_as_the_verifiers_own_are(self):
         entry = VERIFIERS["spechub"]
         assert shape_of("spechub", None, "2,2", entry).make_drafter.keywords["scheme"] is SCHEMES["hub"]
@@ -443,11 +485,11 @@ class TestTrees:
         shown = ""
         for one in rounds:
             shown += "".join(one["tokens"][: one["accepted"]])
-            mark = {"residual": "[]", "bonus": "{}"}[one["last"]]
+            mark = MARKS[one["last"]]
             shown += (
                 mark[0] + one["tokens"][-1].replace("\n", "↵") + mark[1] + "\n" * (one["tokens"][-1] == "\n")
             )
-            assert (one["last"] == "bonus") == (one["accepted"] == 2 or one is rounds[-1])
+            assert (one["last"] == "bonus") == (one["accepted"] == 2)
         assert shown in run("generate", *FITTED, text, *options).stdout
 
     def test_what_a_tree_is_worth_counts_its_levels(self, run, text, data):

@@ -49,7 +49,7 @@ def test_help(run):
 def test_help_breaks_lines_where_it_is_full_only(run, monkeypatch, columns):
     """A line ends a paragraph, or the next word would not have fitted on it."""
     monkeypatch.setenv("COLUMNS", columns)
-    for command in ((), ("generate",), ("prove",), ("plan",)):
+    for command in ((), ("generate",), ("verifiers",), ("prove",), ("plan",), ("bench",)):
         shown = run(*command, "--help").stdout
         assert not re.search(r"<\w+", shown)
         assert "[[" not in shown

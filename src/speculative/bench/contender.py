@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import index
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from speculative.decode import Verify
 from speculative.distribution import Context
 from speculative.draft.proposal import Propose
 from speculative.oracle import Oracle
+from speculative.oracle.interface import as_tokens
 from speculative.verify.token import token
 
 Clock = Callable[[], float]
@@ -57,20 +59,22 @@ def excerpts(tokens: Sequence[int], number: int, length: int, *, seed: int = 0) 
             "text, or fewer and shorter pieces"
         )
     starts = np.random.default_rng(seed).choice(places, number, replace=False)
-    return [tuple(tokens[start : start + length]) for start in starts.tolist()]
+    return [tuple(map(index, tokens[start : start + length])) for start in starts.tolist()]
 
 
-def check_prompts(target: Oracle, prompts: Sequence[Context], max_new_tokens: int) -> None:
-    """Raise for prompts that nothing can be timed behind, and where the target has no room for it."""
-    if not prompts or (shortest := min(map(len, prompts))) < 2:
-        least = f"a prompt of {shortest} tokens" if prompts else "no prompts"
+def as_prompts(target: Oracle, prompts: Iterable[Sequence[int]], max_new_tokens: int) -> list[Context]:
+    """Return prompts as tuples of ints; raise for those that nothing can be timed behind, or without room."""
+    found = [as_tokens(prompt, target.vocab_size, "prompt") for prompt in prompts]
+    if not found or (shortest := min(map(len, found))) < 2:
+        least = f"a prompt of {shortest} tokens" if found else "no prompts"
         raise ValueError(f"{least}: give prompts of two tokens or more, what is timed begins at their last")
-    length = max(map(len, prompts)) + count("max_new_tokens", max_new_tokens)
+    length = max(map(len, found)) + count("max_new_tokens", max_new_tokens)
     if target.context_limit is not None and length - 1 > target.context_limit:
         raise ValueError(
             f"prompts and new tokens make {length} together, and the target's limit is {target.context_limit}"
             ": give shorter prompts, or fewer new tokens"
         )
+    return found
 
 
 def begun(contender: Contender, prompt: Context, *others: Oracle) -> tuple[Oracle, Propose]:

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from speculative._numbers import count
-from speculative.bench.contender import Clock, Contender, begun, check_prompts
+from speculative.bench.contender import Clock, Contender, as_prompts, begun
 from speculative.chance import Sampler, sample
 from speculative.decode import autoregress, stream
 from speculative.distribution import Context, Row
 from speculative.draft.proposal import NO_DRAFT, Draft, Drafter, DraftTree
 from speculative.oracle import Oracle
+from speculative.oracle.interface import as_tokens
 from speculative.rounds import UNLIMITED
 
 
@@ -86,7 +87,7 @@ def costs(
     ValueError
         As of `race`; for texts that are no longer than their prompt, or too short for so many rows.
     """
-    check_texts(target, texts, start)
+    texts = as_texts(target, texts, start)
     found = Survey()
     for number, text in enumerate(texts):
         found.add(target, contender, text, start=start, seed=(seed, number), clock=clock)
@@ -94,12 +95,14 @@ def costs(
     return found.costs()
 
 
-def check_texts(target: Oracle, texts: Sequence[Context], start: int) -> None:
-    """Raise for texts that nothing can be timed along."""
-    shortest = min(map(len, texts), default=0)
-    if shortest <= start:
+def as_texts(target: Oracle, texts: Iterable[Sequence[int]], start: int) -> list[Context]:
+    """Return texts as tuples of ints, or raise for those that nothing can be timed along."""
+    found = [as_tokens(text, target.vocab_size, "text") for text in texts]
+    shortest = min(map(len, found), default=0)
+    if shortest <= count("start", start):
         raise ValueError(f"texts of {shortest} tokens with start={start}: give texts that are longer")
-    check_prompts(target, [text[:start] for text in texts], max(map(len, texts)) - start)
+    as_prompts(target, [text[:start] for text in found], max(map(len, found)) - start)
+    return found
 
 
 class Survey:

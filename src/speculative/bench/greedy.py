@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from speculative.bench.contender import Contender, check_prompts
+from speculative.bench.contender import Contender, as_prompts
 from speculative.chance import sample
 from speculative.decode import autoregress, stream
 from speculative.distribution import Context
@@ -62,7 +62,7 @@ def compare_greedy(
         a difference speculation goes on behind the plain text up to there, so that every token is compared
         after the same context.
     """
-    check_prompts(oracle, prompts, max_new_tokens)
+    prompts = as_prompts(oracle, prompts, max_new_tokens)
     greedy = temperature(0)(oracle)
     compared, differences = 0, []
     for number, prompt in enumerate(prompts):

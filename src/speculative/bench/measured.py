@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from speculative._numbers import count
-from speculative.bench.contender import Clock, Contender, check_prompts
-from speculative.bench.costs import Costs, Survey, check_texts
+from speculative.bench.contender import Clock, Contender, as_prompts
+from speculative.bench.costs import Costs, Survey, as_texts
 from speculative.bench.race import Race, heat, result_of
 from speculative.cost import speedup_from_tokens
 from speculative.distribution import Context
@@ -82,10 +82,10 @@ def measure(
     ValueError
         As of `race` and `costs`, for a contender that drafts nothing, and for fewer texts than repeats.
     """
-    check_prompts(target, prompts, max_new_tokens)
+    prompts = as_prompts(target, prompts, max_new_tokens)
     count("num_draft_tokens", contender.num_draft_tokens)  # costs are a draft token's
     start = len(prompts[0])
-    check_texts(target, texts, start)
+    texts = as_texts(target, texts, start)
     if len(texts) < count("repeats", repeats):
         raise ValueError(f"{len(texts)} texts for {repeats} repeats: give one for each or more")
     heats, parts = [], Survey()

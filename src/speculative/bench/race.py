@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speculative._numbers import count
-from speculative.bench.contender import Clock, Contender, begun, check_prompts
+from speculative.bench.contender import Clock, Contender, as_prompts, begun
 from speculative.chance import sample
 from speculative.decode import Round, autoregress, generate
 from speculative.distribution import Context
@@ -84,7 +84,7 @@ def race(
     ValueError
         For no prompts, one that is too short, and more tokens than the target has room for.
     """
-    check_prompts(target, prompts, max_new_tokens)
+    prompts = as_prompts(target, prompts, max_new_tokens)
     options: Any = {"max_new_tokens": max_new_tokens, "seed": seed, "clock": clock}
     heats = [
         heat(target, contender, prompts, turn=turn, **options) for turn in range(count("repeats", repeats))

@@ -6,6 +6,7 @@ from speculative.cli.drafting import kind_of, takes_chains, takes_its_time
 from speculative.cli.expectation import BATCHES
 from speculative.cli.models import NGRAM, warped
 from speculative.cli.run import Outcome, Settings
+from speculative.decode import Round
 from speculative.metrics import statistics
 from speculative.verify import VERIFIERS
 
@@ -18,6 +19,11 @@ MEASURED = (
     "No formula gives the acceptance of a single draft here. 95% interval: for what more text of the kind "
     f"would bring, from the means of {BATCHES} stretches of the run; of short runs it covers a little less."
 )
+
+
+def last_origin(one: Round) -> str:
+    """Say what the last token of a round is: what `Round.last` says, or "undrafted" where nothing was."""
+    return one.last if one.drafted else "undrafted"
 
 
 def title(settings: Settings) -> str:
@@ -56,7 +62,8 @@ def drafted(settings: Settings) -> str:
     if settings.kind.made_of == "target":
         return f"a tree of guesses a round{by}, at most {depth} deep"
     if not settings.kind.shaped or (settings.shape is None and takes_chains(entry)):
-        return f"{depth} drafts a round{by}"
+        fewer = "" if settings.kind.made_of == "model" else "at most "
+        return f"{fewer}{depth} drafts a round{by}"
     kind = kind_of((settings.shape or entry).make_drafter)
     drawn = f"{kind.drawn}, " if kind.drawn else ""
     return f"{kind.what} a round{by}, {drawn}at most {min(depth, kind.depth or depth)} deep"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from typing import Annotated, Any, NoReturn
@@ -105,7 +106,8 @@ for _function, _examples in (
     (plan.plan, plan.EXAMPLES),
     (bench.bench, bench.EXAMPLES),
 ):
-    app.command(cls=Command, epilog=paragraphs(_examples))(_function)
+    _help = paragraphs(inspect.getdoc(_function) or "")
+    app.command(cls=Command, help=_help, epilog=paragraphs(_examples))(_function)
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from speculative import model, show
 from speculative.bench import Measured, Spread, excerpts, measure
 from speculative.cli import options
 from speculative.cli.cases import Case, cases_of
-from speculative.cli.drafting import GROWN, SCHEMES, blaming_the_shape
+from speculative.cli.drafting import GROWN, MOST_NODES, SCHEMES, blaming_the_shape
 from speculative.cli.models import BUNDLED, SHAKESPEARE, read_text
 from speculative.cli.picture import check_suffix, drawing, save_panels
 from speculative.cli.threads import begin_with
@@ -25,6 +26,7 @@ PROMPT = 64  # tokens
 TEXTS = 4  # in each repeat, to time the parts of a round on: a prompt's tokens and those decoded behind it
 OF_SHAKESPEARE = "ngram", "neural", "medusa", "eagle"
 OF_ANY = "lookup", "suffix"
+K = "k: the most tokens drafted on a path"
 EXAMPLES = """[bold]Examples[/bold]
 
 speculative bench
@@ -70,7 +72,9 @@ Verifiers = Annotated[
 ]
 Lengths = Annotated[
     list[int],
-    typer.Option("--draft-tokens", parser=options.whole(1), metavar="K", help="Tokens drafted on a path."),
+    typer.Option(
+        "--draft-tokens", parser=options.whole(1, MOST_NODES), metavar="K", help="Tokens drafted on a path."
+    ),
 ]
 Trees = Annotated[
     list[str] | None,
@@ -177,9 +181,22 @@ def bench(
     )
     lines = [as_line(case, measured) for case, measured in found]
     if plot is not None:
-        draw(plot, found)
+        draw(plot, found, title)
     if as_json:
-        print(json.dumps({**as_data(title, threads, found), "plot": plot}, indent=2))
+        settings = {
+            "target": target,
+            "temperature": temperature,
+            "warp": warp.name,
+            "text": text,
+            "prompts": prompts,
+            "prompt_tokens": PROMPT,
+            "tokens": tokens,
+            "repeats": repeats,
+            "seed": seed,
+            "threads": threads,
+        }
+        made = {"measured": title, **settings, "machine": machine(), "cases": as_data(found), "plot": plot}
+        print(json.dumps(made, indent=2))
         return
     console = show.terminal(no_color=no_color)
     console.paragraph(title, "dim")
@@ -190,13 +207,12 @@ def bench(
         console.paragraph(f"Saved {plot}.")
 
 
-def draw(file: str, found: list[tuple[Case, Measured]]) -> None:
+def draw(file: str, found: list[tuple[Case, Measured]], title: str) -> None:
     """Save the picture: speedups, and acceptance by position in the longest drafts of each kind."""
     raced = {str(case): measured for case, measured in found}
-    longest = {
-        str(case._replace(num_draft_tokens=0)).removesuffix(" k=0"): measured
-        for case, measured in sorted(found, key=lambda each: each[0].num_draft_tokens)
-    }
+    by_length = sorted((case for case, _ in found), key=lambda case: case.num_draft_tokens)
+    last = {str(case._replace(num_draft_tokens=0)): str(case) for case in by_length}
+    longest = {name: measured for name, measured in raced.items() if name in last.values()}
     plot = drawing()
 
     def speedups(ax: Any) -> None:
@@ -205,7 +221,7 @@ def draw(file: str, found: list[tuple[Case, Measured]]) -> None:
     def acceptance(ax: Any) -> None:
         plot.plot_acceptance_by_position(longest, ax=ax)
 
-    save_panels(file, [speedups, acceptance], height=1.6 + 0.3 * max(8, len(found)))
+    save_panels(file, [speedups, acceptance], height=1.9 + 0.3 * max(8, len(found)), title=f"{title}; {K}")
 
 
 def as_line(case: Case, measured: Measured) -> show.BenchLine:
@@ -219,43 +235,50 @@ def as_line(case: Case, measured: Measured) -> show.BenchLine:
     )
 
 
-def as_data(title: str, threads: int, found: list[tuple[Case, Measured]]) -> dict[str, Any]:
-    """Return everything that was measured, for JSON; times in seconds."""
+def machine() -> dict[str, str]:
+    """Return what the times depend on, for JSON."""
     blas: Any = np.show_config(mode="dicts")
     return {
-        "measured": title,
-        "threads": threads,
-        "machine": {
-            "processor": platform.machine(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "blas": blas["Build Dependencies"]["blas"]["name"],
-        },
-        "cases": [
-            {
-                "drafter": case.drafter,
-                "verifier": case.verifier,
-                "draft_tokens": case.num_draft_tokens,
-                "tree": case.shape.option.removeprefix("--tree ") if case.shape else None,
-                "acceptance_by_position": measured.race.statistics.acceptance_by_position,
-                "tokens_per_target_pass": measured.race.statistics.tokens_per_target_pass,
-                "drafted_per_target_pass": measured.race.statistics.drafted_per_round,
-                "seconds_per_token": _spread(measured.race.seconds),
-                "seconds_per_token_plain": _spread(measured.race.plain_seconds),
-                "speedup": _spread(measured.race.speedup),
-                "predicted_speedup": measured.predicted,
-                "verification": measured.verification,
-                "cost": measured.cost,
-                "parts": {
-                    "plain_token": measured.costs.plain,
-                    "passes_by_rows": measured.costs.passes,
-                    "drafting": measured.costs.drafting,
-                    "loop": measured.costs.loop,
-                },
-            }
-            for case, measured in found
-        ],
+        "processor": processor(Path("/proc/cpuinfo")),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "blas": blas["Build Dependencies"]["blas"]["name"],
     }
+
+
+def processor(described: Path) -> str:
+    """Return the processor's name, from the file where Linux describes it; elsewhere its kind."""
+    lines = described.read_text(encoding="utf-8").splitlines() if described.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def as_data(found: list[tuple[Case, Measured]]) -> list[dict[str, Any]]:
+    """Return everything that was measured, for JSON; times in seconds."""
+    return [
+        {
+            "drafter": case.drafter,
+            "verifier": case.verifier,
+            "draft_tokens": case.num_draft_tokens,
+            "tree": case.shape.option.removeprefix("--tree ") if case.shape else None,
+            "acceptance_by_position": measured.race.statistics.acceptance_by_position,
+            "tokens_per_target_pass": measured.race.statistics.tokens_per_target_pass,
+            "drafted_per_target_pass": measured.race.statistics.drafted_per_round,
+            "seconds_per_token": _spread(measured.race.seconds),
+            "seconds_per_token_plain": _spread(measured.race.plain_seconds),
+            "speedup": _spread(measured.race.speedup),
+            "predicted_speedup": measured.predicted,
+            "verification": measured.verification,
+            "cost": measured.cost,
+            "parts": {
+                "plain_token": measured.costs.plain,
+                "passes_by_rows": measured.costs.passes,
+                "drafting": measured.costs.drafting,
+                "loop": measured.costs.loop,
+            },
+        }
+        for case, measured in found
+    ]
 
 
 def _spread(spread: Spread) -> dict[str, float]:

@@ -7,14 +7,12 @@ from functools import partial
 from typing import NamedTuple
 
 from speculative.bench import Contender
-from speculative.cli.drafting import Shape, shape_of, takes_chains, takes_trees
+from speculative.cli.drafting import CHAINS, TREES, Shape, shape_of, takes_chains, takes_trees
 from speculative.cli.fitting import check_fit, loop_of
 from speculative.cli.trained import Kind, Source
 from speculative.oracle import Oracle
 from speculative.verify import VERIFIERS
 from speculative.warp import Warp
-
-CHAINS, TREES = "token", "recursive"  # what verifies them where nothing is said
 
 
 class Case(NamedTuple):

@@ -36,6 +36,7 @@ DRAWN = {
     draft.hub: "in pairs with the most probable token",
 }
 """The same schemes, in words that follow a tree."""
+CHAINS, TREES = "token", "recursive"  # what verifies them where nothing is said
 MOST_NODES = 1024
 RATES = (0.6, 0.24, 0.096, 0.0384, 0.01536)  # of siblings in their order: six in ten of what is left
 GROWN: dict[str, Callable[..., Drafter]] = {
@@ -138,7 +139,14 @@ def takes_trees(entry: Verifier) -> bool:
     return not takes_chains(entry) or _takes(entry, TWO_PATHS.make_drafter)
 
 
-def shape_of(name: str, paths: int | None, tree: str | None, entry: Verifier | None = None) -> Shape | None:
+def shape_of(
+    name: str,
+    paths: int | None,
+    tree: str | None,
+    entry: Verifier | None = None,
+    *,
+    before: str = "--verifier ",
+) -> Shape | None:
     """Return the drafts that `--paths` and `--tree` say; None where they leave a verifier its own.
 
     Parameters
@@ -149,6 +157,8 @@ def shape_of(name: str, paths: int | None, tree: str | None, entry: Verifier | N
         The options.
     entry : Verifier, optional
         Its entry; none for a verifier of the user's own, which is given any.
+    before : str, optional
+        What stands before a verifier's name in the command.
 
     Raises
     ------
@@ -163,8 +173,10 @@ def shape_of(name: str, paths: int | None, tree: str | None, entry: Verifier | N
     if entry is not None and paths == 1 and takes_chains(entry):
         return None
     if entry is not None and not takes_trees(entry):
-        trees = ", ".join(name for name, entry in VERIFIERS.items() if takes_trees(entry))
-        raise ValueError(f"{option}: {name} takes one path; verifiers for trees are {trees}")
+        others = ", ".join(other for other in VERIFIERS if other != TREES and takes_trees(VERIFIERS[other]))
+        raise ValueError(
+            f"{option}: {name} takes one path: write {before}{TREES}, or another verifier for trees: {others}"
+        )
     if paths is not None:
         shape = Shape(option, _make_paths(entry, paths))
     else:

@@ -10,7 +10,7 @@ import typer
 
 from speculative import show
 from speculative.cli import account, options
-from speculative.cli.drafting import shape_of
+from speculative.cli.drafting import CHAINS, TREES, shape_of
 from speculative.cli.fitting import check_fit
 from speculative.cli.models import (
     BUNDLED,
@@ -37,7 +37,7 @@ speculative generate "LADY MACBETH:" --tokens 500 --seed 7
 
 speculative generate --verifier match --draft-tokens 6 --top-p 0.9
 
-speculative generate --verifier recursive --tree 3,2,1
+speculative generate --tree 3,2,1
 
 speculative generate --drafter lookahead --temperature 0
 
@@ -70,10 +70,12 @@ def generate(
     as_json: options.Json = False,
     no_color: options.NoColor = False,
 ) -> None:
-    """Generate text and show where every token comes from: an accepted draft, a residual or a bonus."""
+    """Generate text and show where every token comes from: an accepted draft, or the target and why."""
     drafter = drafter_for(target) if drafter is None else drafter
     kind = check_drafter(target, drafter)
-    verifier = ("recursive" if kind.made_of == "target" else "token") if verifier is None else verifier
+    if verifier is None:
+        trees = tree is not None or (paths or 1) > 1 or kind.made_of == "target"
+        verifier = TREES if trees else CHAINS
     options.one_of("--verifier", verifier, VERIFIERS)
     check_fit(drafter, kind, verifier)
     if is_checkpoint(target):
@@ -126,10 +128,10 @@ def run_before_reader(settings: Settings, console: show.Terminal) -> Outcome:
             write(settings.context, "prompt")
         begun.append(one)
         write(one.tokens[: one.accepted], "accepted")
-        write(one.tokens[one.accepted :], one.last)
+        write(one.tokens[one.accepted :], account.last_origin(one))
 
     def end() -> None:
-        transcript.write(pieces.rest(), begun[-1].last)
+        transcript.write(pieces.rest(), account.last_origin(begun[-1]))
         transcript.end()
         waiting.update("the time of plain decoding")
         waiting.start()

@@ -106,14 +106,14 @@ Prompt = Annotated[
 ]
 Tokens = Annotated[int, typer.Option(parser=whole(1), metavar="N", help="How many tokens to generate.")]
 DraftTokens = Annotated[
-    int, typer.Option(parser=whole(1), metavar="K", help="Tokens drafted per target pass.")
+    int, typer.Option(parser=whole(1, MOST_NODES), metavar="K", help="Tokens drafted per target pass.")
 ]
 VerifierName = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
         show_default=False,
-        help=f"One of {', '.join(VERIFIERS)}: token is the default, recursive for a drafter of trees.",
+        help=f"One of {', '.join(VERIFIERS)}. By default token for chains, recursive for trees.",
     ),
 ]
 DrafterName = Annotated[

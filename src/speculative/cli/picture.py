@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from textwrap import wrap
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +13,7 @@ from speculative.cli.planning import Machine, Plan
 from speculative.measure import Estimate
 
 SUFFIXES = (".png", ".pdf", ".svg")
+LETTERS_OF_A_PANEL = 75  # in a line of the title
 
 
 def check_suffix(file: str) -> None:
@@ -46,13 +48,18 @@ def save(file: str, plan: Plan, machine: Machine | None) -> None:
     save_panels(file, panels)
 
 
-def save_panels(file: str, panels: Sequence[Callable[[Any], None]], *, height: float = 4) -> None:
-    """Save a picture of panels side by side, each drawn by a function of its Axes."""
+def save_panels(
+    file: str, panels: Sequence[Callable[[Any], None]], *, height: float = 4, title: str = ""
+) -> None:
+    """Save a picture of panels side by side, each drawn by a function of its Axes, under a title."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - matplotlib is optional
 
     figure = Figure(figsize=(6.4 * len(panels), height), layout="constrained")
     for panel, ax in zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True):
         panel(ax)
+    if title:
+        lines = wrap(title, LETTERS_OF_A_PANEL * len(panels), break_on_hyphens=False)
+        figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10, parse_math=False)
     try:
         figure.savefig(file, dpi=150)
     except OSError as error:

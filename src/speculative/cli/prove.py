@@ -115,7 +115,7 @@ def prove(
     entries = {name: VERIFIERS[options.one_of("verifier", name, VERIFIERS)] for name in names}
     brief = not verifiers and not verifier
     subjects = [
-        subject(name, entry, shape_of(name, paths, tree, entry), brief=brief)
+        subject(name, entry, shape_of(name, paths, tree, entry, before=""), brief=brief)
         for name, entry in entries.items()
     ]
     own_shape = shape_of(verifier, paths, tree) if verifier else None

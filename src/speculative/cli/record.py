@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from speculative.cli.account import drafted, keeps_law
+from speculative.cli.account import drafted, keeps_law, last_origin
 from speculative.cli.models import warped
 from speculative.cli.pieces import Pieces
 from speculative.cli.run import Outcome, Settings
@@ -21,7 +21,7 @@ def as_data(settings: Settings, outcome: Outcome) -> dict[str, Any]:
             "tokens": [pieces.add(token) for token in one.tokens],
             "drafted": one.drafted,
             "accepted": one.accepted,
-            "last": one.last,
+            "last": last_origin(one),
             "target_probs": [float(probability) for probability in one.target_probs],
         }
         for one in outcome.rounds

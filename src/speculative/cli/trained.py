@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from speculative import draft, model
 from speculative.cli.candidate import own_drafter
@@ -14,6 +13,7 @@ from speculative.cli.own import OwnCodeError
 from speculative.distribution import Context, Row
 from speculative.draft import Drafter
 from speculative.model import CachedLlama
+from speculative.model.config import read_json
 from speculative.oracle import Oracle, check_vocabulary, keep_last_pass
 from speculative.warp import Warp
 
@@ -175,6 +175,10 @@ def kind_named(name: str) -> Kind:
         return Kind(made_of, partial(load, folder))
     if ":" in name:
         return Kind("own code", partial(_own, name))
+    if name != (here := name.removeprefix("shakespeare-")) and here in TRAINED:
+        raise ValueError(
+            f"--drafter {name!r} is unknown: the drafters have shorter names here, write --drafter {here}"
+        )
     raise ValueError(
         f"--drafter {name!r} is unknown: write one of {', '.join(TRAINED)}, the path of a checkpoint folder, "
         "or file.py:function for one of your own"
@@ -184,9 +188,8 @@ def kind_named(name: str) -> Kind:
 def model_type(folder: Path) -> str:
     """Return what a folder's config.json says it is; "llama", whose reader says what is wrong, of others."""
     try:
-        fields: Any = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return str(fields["model_type"])
-    except (OSError, ValueError, TypeError, KeyError):
+        return str(read_json(folder / "config.json")["model_type"])
+    except (ValueError, TypeError, KeyError):
         return "llama"
 
 

@@ -56,8 +56,12 @@ def product(x: Floats, blocks: Floats) -> Floats:
 
 def filled(x: Any) -> Any:
     """The rows of an array, and the last of them again where more of them are sooner computed."""
-    more = computed_as().get(len(x), 0) - len(x)
-    return np.concatenate([x, *(x[-1:],) * more]) if more > 0 else x
+    return filled_to(computed_as().get(len(x), len(x)), x)
+
+
+def filled_to(rows: int, x: Any) -> Any:
+    """An array with so many rows: those that there are, and the last of them again."""
+    return np.concatenate([x, *(x[-1:],) * (rows - len(x))]) if rows > len(x) else x
 
 
 def multiplied(x: Floats, blocks: Floats) -> Floats:

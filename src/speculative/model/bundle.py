@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from hashlib import sha256
 from importlib import resources
@@ -10,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from speculative._numbers import count
 from speculative.model.blocks import Floats
 from speculative.model.cache import CachedLlama
 from speculative.model.checkpoint import read_checkpoint, weight_shapes
-from speculative.model.config import read_json
+from speculative.model.config import MOST_LAYERS, read_count, read_json
 from speculative.model.distilled import read_distilled
 from speculative.model.eagle import EagleHead
 from speculative.model.llama import Llama
@@ -27,6 +29,7 @@ __all__ = ["load", "load_eagle", "load_medusa", "load_ngram"]
 
 CONFIG = "config.json"
 NEURAL_SIZES = "context_length", "embedding_size", "hidden_size", "num_hidden_layers"
+MANY = "num_hidden_layers", "num_heads"  # there are tensors of each
 
 
 def load(
@@ -55,7 +58,11 @@ def load(
         `read_tokenizer`.
     """
     folder = folder_of(model)
-    llama = Llama.of(*read_checkpoint(folder))
+    config, weights = read_checkpoint(folder)
+    if context_limit is not None:  # there is a rotation for each position
+        needed = count("context_limit", context_limit) + (config.bos_token_id is not None)
+        config = replace(config, max_position_embeddings=min(needed, config.max_position_embeddings))
+    llama = Llama.of(config, weights)
     return CachedLlama(
         llama,
         tokenizer=read_tokenizer(folder),
@@ -161,7 +168,11 @@ def load_ngram(model: str | Path = "shakespeare-ngram") -> Oracle:
     folder = folder_of(model)
     fields, where = _fields(folder, "ngram", "neural_ngram"), folder / CONFIG
     vocabulary = fields.get("vocabulary")
-    if not isinstance(vocabulary, list) or not all(isinstance(each, str) for each in vocabulary):
+    if (
+        not vocabulary
+        or not isinstance(vocabulary, list)
+        or not all(isinstance(each, str) for each in vocabulary)
+    ):
         raise ValueError(f"{where}: vocabulary is no list of strings: give one string a token")
     if fields["model_type"] == "ngram":
         row = read_distilled(folder / FILE, len(vocabulary))
@@ -182,10 +193,7 @@ def _fields(folder: Path, *kinds: str) -> dict[str, Any]:
 
 
 def _size(fields: dict[str, Any], name: str, where: Path) -> int:
-    size = fields.get(name)
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ValueError(f"{where}: {name} is {size!r}: only integers from 1 on are supported")
-    return size
+    return read_count(fields, name, str(where), most=MOST_LAYERS if name in MANY else math.inf)
 
 
 def _size_of_heads(folder: Path, kind: str, name: str, target: CachedLlama) -> int:
@@ -211,9 +219,16 @@ def folder_of(model: str | Path) -> Path:
     bundled = sorted(each.name for each in weights.glob("*/"))
     if model in bundled:
         return weights / model
-    if not Path(model).is_dir():
+    if not str(model) or not _is_folder(Path(model)):
         raise ValueError(
             f"{str(model)!r} is neither a bundled model nor a folder: give {', '.join(bundled)}, or the path "
             "of a checkpoint folder"
         )
     return Path(model)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,6 +13,7 @@ from typing import Any
 __all__ = ["LlamaConfig", "read_config"]
 
 LARGEST = sys.float_info.max
+MOST_LAYERS, MOST_POSITIONS = 1000, 2**20
 
 
 @dataclass(frozen=True)
@@ -91,21 +93,23 @@ class LlamaConfig:
         if not isinstance(fields, dict):
             raise ValueError(f"{where} holds {_found(fields)}: give an object with the fields of a Llama")
         _check_supported(fields, where)
-        heads = _count(fields, "num_attention_heads", where)
-        hidden_size = _count(fields, "hidden_size", where)
-        vocab_size = _count(fields, "vocab_size", where)
+        heads = read_count(fields, "num_attention_heads", where)
+        hidden_size = read_count(fields, "hidden_size", where)
+        vocab_size = read_count(fields, "vocab_size", where)
         return cls(
             vocab_size=vocab_size,
             hidden_size=hidden_size,
-            intermediate_size=_count(fields, "intermediate_size", where),
-            num_hidden_layers=_count(fields, "num_hidden_layers", where),
+            intermediate_size=read_count(fields, "intermediate_size", where),
+            num_hidden_layers=read_count(fields, "num_hidden_layers", where, most=MOST_LAYERS),
             num_attention_heads=heads,
             num_key_value_heads=_key_value_heads(fields, heads, where),
             head_dim=_head_dim(fields, hidden_size, heads, where),
             rms_norm_eps=_positive(fields, "rms_norm_eps", 1e-6, where),
             rope_theta=_rope_theta(fields, where),
             tie_word_embeddings=_flag(fields, "tie_word_embeddings", where),
-            max_position_embeddings=_count(fields, "max_position_embeddings", where, 2048),
+            max_position_embeddings=read_count(
+                fields, "max_position_embeddings", where, 2048, most=MOST_POSITIONS
+            ),
             bos_token_id=_bos_token(fields, vocab_size, where),
         )
 
@@ -160,7 +164,7 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path.parent} has no {path.name}: give a folder that has one")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # also of the encoding
+    except (ValueError, RecursionError) as error:  # also of the encoding
         raise ValueError(f"{path} is no JSON ({error}): give a whole file") from None
 
 
@@ -183,19 +187,23 @@ def _check_supported(fields: Mapping[str, Any], where: str) -> None:
             raise ValueError(f"{where}: {field} is {_found(found)}: only {_found(only)} is supported")
 
 
-def _count(fields: Mapping[str, Any], field: str, where: str, default: int | None = None) -> int:
+def read_count(
+    fields: Mapping[str, Any], field: str, where: str, default: int | None = None, *, most: float = math.inf
+) -> int:
+    """Return a field that is a number of something, or raise a ValueError of one line."""
     if field not in fields and default is None:
         raise ValueError(f"{where} has no {field}: give an integer, 1 or more")
     count = fields.get(field, default)
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ValueError(f"{where}: {field} is {_found(count)}: only integers from 1 on are supported")
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= most:
+        to = "on" if most == math.inf else f"to {most}"
+        raise ValueError(f"{where}: {field} is {_found(count)}: only integers from 1 {to} are supported")
     return count
 
 
 def _key_value_heads(fields: Mapping[str, Any], heads: int, where: str) -> int:
     if fields.get("num_key_value_heads") is None:
         return heads
-    key_value_heads = _count(fields, "num_key_value_heads", where)
+    key_value_heads = read_count(fields, "num_key_value_heads", where)
     if heads % key_value_heads:
         raise ValueError(
             f"{where}: num_key_value_heads is {key_value_heads}, which does not divide num_attention_heads, "
@@ -206,7 +214,7 @@ def _key_value_heads(fields: Mapping[str, Any], heads: int, where: str) -> int:
 
 def _head_dim(fields: Mapping[str, Any], hidden_size: int, heads: int, where: str) -> int:
     if fields.get("head_dim") is not None:
-        head_dim, origin = _count(fields, "head_dim", where), ""
+        head_dim, origin = read_count(fields, "head_dim", where), ""
     elif hidden_size % heads:
         raise ValueError(
             f"{where} has no head_dim, and hidden_size, {hidden_size}, is no multiple of "

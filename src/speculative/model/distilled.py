@@ -103,6 +103,8 @@ def read_distilled(path: Path, vocab_size: int) -> DistilledNgram:
         the row's number for tokens that are outside the vocabulary, twice or out of order, and for
         probabilities that sum to more than one, or where all tokens are written to less.
     """
+    if vocab_size > 256:
+        raise ValueError(f"{path}: a vocabulary of {vocab_size} tokens: give 256 at most, tokens are bytes")
     try:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:

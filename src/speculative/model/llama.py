@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative.model.blocks import Floats, block_width, blocked, filled, multiplied
+from speculative.model.blocks import Floats, block_width, blocked, computed_as, filled, filled_to, multiplied
 from speculative.model.config import LlamaConfig
 
 Rotation: TypeAlias = NDArray[np.complex64]
@@ -70,6 +70,7 @@ class Llama:
         Llama
             Its own copy, in float32: about 4 bytes a parameter.
         """
+        computed_as()  # measured before any pass: threads that measured at once would not compute alike
         embedding = np.asarray(weights["model.embed_tokens.weight"], dtype=np.float32)
         head = embedding if config.tie_word_embeddings else weights["lm_head.weight"]
         return cls(
@@ -150,7 +151,7 @@ def apply(layer: Layer, x: Floats, rotation: Rotation, attend: Attend, *, config
     turned *= rotation
     by_head = mixed[:, : (rotated + config.num_key_value_heads) * width].reshape(rows, -1, width)
     attended = attend(by_head[:, :heads], by_head[:, heads:rotated], by_head[:, rotated:])
-    x = x + multiplied(filled(attended), layer.output)[:, : config.hidden_size]
+    x = x + multiplied(filled_to(len(x), attended), layer.output)[:, : config.hidden_size]
     both = multiplied(norm(x, config), layer.gate_up)
     gate, up = (
         both[:, : config.intermediate_size],

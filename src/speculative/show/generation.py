@@ -15,14 +15,23 @@ STYLES = {
     "accepted": "green",
     "residual": "bold white on red",
     "bonus": "bold white on blue",
+    "undrafted": "bold white on bright_black",
 }
-MARKS = {"prompt": ("", ""), "accepted": ("", ""), "residual": ("[", "]"), "bonus": ("{", "}")}
+MARKS = {
+    "prompt": ("", ""),
+    "accepted": ("", ""),
+    "residual": ("[", "]"),
+    "bonus": ("{", "}"),
+    "undrafted": ("<", ">"),
+}
 MEANINGS = {
     "accepted": "accepted draft",
     "residual": "residual: after a rejection",
     "bonus": "bonus: all drafts accepted",
+    "undrafted": "nothing drafted",
 }
-ONE_A_PASS = "Every residual and every bonus is the last token of one target pass."
+BETWEEN = "   "
+ONE_A_PASS = "Every token but an accepted draft is the last one of a target pass."
 
 
 class Comparison(NamedTuple):
@@ -45,10 +54,17 @@ class Transcript:
         self._newline = "↵" if console.encoding.startswith("utf") else "\\n"
 
     def legend(self) -> None:
-        """Print what the colours or marks mean."""
-        for place, (origin, meaning) in enumerate(MEANINGS.items()):
-            self.write("   " * (place > 0), "accepted")
+        """Print what the colours or marks mean, in as many lines as the width asks for."""
+        used = 0
+        for origin, meaning in MEANINGS.items():
+            width = len(meaning) + (0 if self._console.colourful else len("".join(MARKS[origin])))
+            if used and used + len(BETWEEN) + width > self._console.width:
+                self.end()
+                used = 0
+            between = BETWEEN if used else ""
+            self.write(between, "accepted")
             self.write(meaning, origin)
+            used += len(between) + width
         self.end()
         self._console.paragraph(ONE_A_PASS, "dim")
 
