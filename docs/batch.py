@@ -101,8 +101,8 @@ class Measured(NamedTuple):
     bandwidth: float
     flops: float
     size: Model
-    loops: dict[int, float]
-    """Seconds that a round of one text takes beside the pass and drafting, by drafted tokens."""
+    loops: dict[int, dict[int, float]]
+    """Seconds that a round takes beside the pass and drafting, by texts and drafted tokens."""
     decodes: dict[int, dict[Way, Decodes]]
     passes: dict[int, dict[int, Passes]]
 
@@ -119,10 +119,13 @@ class Measured(NamedTuple):
         """Passes of the sizes that there were, their drafting, and the loop."""
         batches, (_, length) = sorted(self.decodes), way
         at = [self.decodes[size][way] for size in batches]
-        one_round = [median(one.passing) + median(one.drafting) for one in at]
+        one_round = [
+            median(one.passing) + median(one.drafting) + self.loops[size][length]
+            for size, one in zip(batches, at, strict=True)
+        ]
         repeats = self.decodes[batch][way].texts
         taken = [np.interp(texts, batches, one_round).sum() for texts in repeats]
-        return float(np.mean(taken)) + self.loops[length] * float(np.mean([sum(texts) for texts in repeats]))
+        return float(np.mean(taken))
 
     def acceptance(self, drafter: str) -> float:
         """How often a draft was accepted, if those before it were."""
@@ -269,9 +272,9 @@ def least(work: Callable[[int], Any]) -> float:
     return min([timed(work, turn)[0] for turn in range(TURNS)][1:])
 
 
-def loop_seconds(on: Bench, length: int) -> float:
-    """What a round of one text takes beside the pass and drafting: both are handed out again."""
-    texts, (name, *_) = on.texts[:8], on.drafters
+def loop_seconds(on: Bench, batch: int, length: int) -> float:
+    """What a round takes beside the pass and drafting: both are handed out again."""
+    texts, (name, *_) = on.texts[:batch], on.drafters
     drafts = on.drafters[name](len(texts)).propose(wanted(texts, length))
     vocab_size, oracles = on.target.oracle.vocab_size, []
     for slot, text in enumerate(texts):
@@ -292,9 +295,9 @@ def loop_seconds(on: Bench, length: int) -> float:
             max_new_tokens=NEW_TOKENS,
             num_draft_tokens=length,
         )
-        return took / sum(len(text.rounds) for text in made)
+        return took / sum(len(text.rounds) for text in made)  # of one text
 
-    return median(turn(seed) for seed in range(9))
+    return batch * median(turn(seed) for seed in range(9))
 
 
 def first_rows(rows: Sequence[Any], _: Any, tokens: Sequence[int], __: Any) -> Sequence[Any]:
@@ -333,7 +336,9 @@ def measure_all(on: Bench, threads: int, repeats: int) -> Measured:
     before = peaks(size.parameters, config.hidden_size)
     both = {batch: measure(on, batch, repeats * (3 if batch <= 8 else 1)) for batch in BATCHES}
     bandwidth, flops = map(max, before, peaks(size.parameters, config.hidden_size))
-    loops = {length: loop_seconds(on, length) for length in (0, *LENGTHS)}
+    loops = {
+        batch: {length: loop_seconds(on, batch, length) for length in (0, *LENGTHS)} for batch in BATCHES
+    }
     decodes, passes = ({batch: one[i] for batch, one in both.items()} for i in (0, 1))
     return Measured(threads, bandwidth, flops, size, loops, decodes, passes)
 
@@ -376,6 +381,20 @@ def speedup_table(run: Measured, name: str) -> str:
             cells += [f"{middle:.2f} ({low:.2f} to {high:.2f})", *(f"{speedup:.2f}" for speedup in predicted)]
         lines.append(row(*cells))
     return "\n".join(lines)
+
+
+def bias(runs: Sequence[Measured]) -> str:
+    """How far the parts are from what was measured, over all cases."""
+    ratios = [
+        run.by_parts(batch, (name, length)) / median(run.speedups(batch, (name, length)))
+        for run in runs
+        for name in drafters_of(runs)
+        for batch in run.decodes
+        for length in LENGTHS
+    ]
+    above, middle = sum(ratio > 1 for ratio in ratios), 100 * (median(ratios) - 1)
+    cases = f"{above} of {len(ratios)} cases"
+    return f"The parts are above what was measured in {cases}, by {middle:.0f} % in the middle."
 
 
 def turns(runs: Sequence[Measured]) -> str:
@@ -428,13 +447,13 @@ def machine(runs: Sequence[Measured]) -> str:
     told = []
     for run in runs:
         reading, computing = run.floor(1, 1), 2 * run.size.parameters / run.flops
-        calls = median(run.passes[1][0].calls)
+        calls, loop = median(run.passes[1][0].calls), run.loops[1]
         told.append(
             f"With {threads_of(run)}, products read {run.bandwidth / 1e9:.0f} GB of weights a second or do "
             f"{run.flops / 1e9:.0f} billion operations; so a pass waits for arithmetic from "
             f"{reading / computing:.1f} positions on, and with the {1e6 * calls:.0f} µs of its calls from "
-            f"{(reading + calls) / computing:.1f}. The loop takes {1e6 * run.loops[0]:.0f} µs a round of one "
-            f"text plainly and {' or '.join(f'{1e6 * run.loops[k]:.0f}' for k in LENGTHS)} µs with "
+            f"{(reading + calls) / computing:.1f}. The loop takes {1e6 * loop[0]:.0f} µs a round of one "
+            f"text plainly and {' or '.join(f'{1e6 * loop[k]:.0f}' for k in LENGTHS)} µs with "
             f"{' or '.join(map(str, LENGTHS))} drafts."
         )
     weights = f"The target has {runs[0].size.parameters / 1e6:.2f} million weights of 4 bytes."
@@ -501,7 +520,7 @@ def of_json(text: str) -> Measured:
         int(batch): {int(length): Passes(*one) for length, one in found.items()}
         for batch, found in passes.items()
     }
-    numbers = {int(length): seconds for length, seconds in loops.items()}
+    numbers = {int(batch): {int(k): each for k, each in one.items()} for batch, one in loops.items()}
     return Measured(threads, bandwidth, flops, Model(*size), numbers, ways, by_length)
 
 
@@ -531,6 +550,7 @@ def main() -> None:
         "machine": machine(runs),
         "speedups": speedup_tables(runs),
         "turns": turns(runs),
+        "bias": bias(runs),
         "passes": pass_tables(runs),
     }
     page = PAGE.read_text(encoding="utf-8")

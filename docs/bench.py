@@ -14,10 +14,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 if __name__ == "__main__":  # before numpy is loaded
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
@@ -30,7 +32,8 @@ from speculative.bench import compare_greedy, excerpts
 from speculative.cli.cases import Case, cases_of
 from speculative.cli.trained import TRAINED, kind_named, load_drafter
 from speculative.cost import speedup
-from speculative.model import CachedLlama, cache, session
+from speculative.model import CachedLlama, cache, eagle, medusa, session
+from speculative.model import llama as layers
 from speculative.oracle import from_logits
 
 DOCS = Path(__file__).parent
@@ -73,6 +76,7 @@ GOALS = {
 }
 """Of some drafters, or of all: the speedup to be reached, by temperature."""
 THREADS = 1, 2
+PROMPTS = {1: 20, 0: 60}
 FRESH = 100  # the seed of the prompts that the fastest are raced on again
 COMPARED = {
     **{name: cases_of(name, kind_named(name), (), (), [3])[-1] for name in TRAINED},
@@ -94,6 +98,13 @@ PROFILED = {
     "ngram, T = 0, k = 3": ("ngram", 0, 3),
 }
 SECTIONS = "layers", "cache", "laws", "drafting", "verification", "loop"
+COMPUTED = "draft-kl", "eagle", "medusa"
+"""Drafters whose own time is looked into."""
+WITHIN = {
+    "products": ((layers, "multiplied"), (cache, "product"), (eagle, "product"), (medusa, "product")),
+    "attention": ((session.Buffers, "attend"),),
+}
+"""What is called there, by section; the rest is calls."""
 
 
 class Run(NamedTuple):
@@ -139,8 +150,10 @@ def measured(temperature: int, threads: int, arguments: str, **environment: str)
     """Return the cases of one call of the command, with more variables of the environment."""
     command = [sys.executable, "-m", "speculative.cli", "bench", "--json", "--threads", str(threads)]
     command += ["--temperature", str(temperature), *arguments.split()]
+    if "--prompts" not in command:
+        command += ["--prompts", str(PROMPTS[temperature])]
     if temperature == 0:  # a repeat would write the same text, and find rows that were made for it
-        command += ["--prompts", "60", "--repeats", "1"]
+        command += ["--repeats", "1"]
     environment = {**os.environ, **environment}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
     return json.loads(done.stdout)["cases"]
@@ -176,8 +189,9 @@ def all_again(parts: Parts, runs: list[Run]) -> list[Again]:
 
 
 def again(case: dict[str, Any], temperature: int, threads: int) -> dict[str, Any]:
-    """Race a case on other prompts."""
+    """Race a case on other prompts, twice as many."""
     arguments = f"--drafter {case['drafter']} --verifier {case['verifier']} --seed {FRESH}"
+    arguments += f" --prompts {2 * PROMPTS[temperature]}"
     arguments += f" --draft-tokens {case['draft_tokens']}" + (
         f" --tree {case['tree']}" if case["tree"] else ""
     )
@@ -360,10 +374,14 @@ def of_misses(runs: list[Run], raced: list[Again]) -> str:
 
 
 class Sections:
-    """Time by section: what is called within a section counts there, unless it is a section itself."""
+    """Time by section: what is called within a section counts there, unless it is a section itself.
 
-    def __init__(self) -> None:
+    All within the section `whole` counts there.
+    """
+
+    def __init__(self, whole: str) -> None:
         self.seconds: Counter[str] = Counter()
+        self._whole = whole
         self._within, self._since = ["loop"], time.perf_counter()
 
     def _turn(self) -> None:
@@ -372,11 +390,11 @@ class Sections:
         self._since = now
 
     def of(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function as a section; all within drafting is drafting."""
+        """Return the function as a section."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             self._turn()
-            self._within.append("drafting" if self._within[-1] == "drafting" else name)
+            self._within.append(self._whole if self._within[-1] == self._whole else name)
             try:
                 return function(*args, **kwargs)
             finally:
@@ -397,8 +415,7 @@ class Sections:
 def profiled(llama: CachedLlama, case: str, prompts: list[tuple[int, ...]]) -> dict[str, float]:
     """Return microseconds a token by section, the least of some decodes of each prompt."""
     name, heat, num_draft_tokens = PROFILED[case]
-    sections, warp = Sections(), temperature(heat)
-    originals = session.forward, cache.product
+    sections, warp = Sections("drafting"), temperature(heat)
     oracle = from_logits(
         sections.of("cache", llama._row),
         llama.oracle.vocab_size,
@@ -421,8 +438,7 @@ def profiled(llama: CachedLlama, case: str, prompts: list[tuple[int, ...]]) -> d
         }
     program = (autoregress, target) if name is None else (generate, target, drafter)
     total: Counter[str] = Counter()
-    session.forward, cache.product = (sections.of("layers", each) for each in originals)
-    try:
+    with looked_into(sections, {"layers": ((session, "forward"), (cache, "product"))}):
         for seed, prompt in enumerate(prompts):
             least = None
             for turn in range(5):
@@ -431,9 +447,80 @@ def profiled(llama: CachedLlama, case: str, prompts: list[tuple[int, ...]]) -> d
                 if least is None or sections.seconds.total() < least.total():
                     least = sections.seconds.copy()
             total += least
-    finally:
-        session.forward, cache.product = originals
     return {section: 1e6 * total[section] / (128 * len(prompts)) for section in SECTIONS}
+
+
+def looked_into(sections: Sections, places: dict[str, tuple[tuple[Any, str], ...]]) -> ExitStack:
+    """Make functions sections until the end of a block."""
+    stack = ExitStack()
+    for section, functions in places.items():
+        for owner, name in functions:
+            made = sections.of(section, getattr(owner, name))
+            stack.enter_context(mock.patch.object(owner, name, made))
+    return stack
+
+
+def of_drafter(llama: CachedLlama, name: str, prompts: list[tuple[int, ...]]) -> dict[str, float]:
+    """Return microseconds a drafted token by what is done, the least of some decodes of each prompt."""
+    sections, total, drafted = Sections("target"), Counter[str](), 0
+    target, drafter = load_drafter(name, llama)(llama.oracle, temperature(1), draft.model)
+    drafter = replace(drafter, propose=sections.of("calls", drafter.propose))
+    target = replace(
+        target, row=sections.of("target", target.row), score_rows=sections.of("target", target.score_rows)
+    )
+    options: dict[str, Any] = {"max_new_tokens": 128, "num_draft_tokens": 3}
+    with looked_into(sections, WITHIN):
+        for seed, prompt in enumerate(prompts):
+            found = []
+            for turn in range(5):
+                llama.oracle(prompt[:-1])
+                program = partial(sample, generate, target, drafter, prompt, rng=(seed, turn), **options)
+                made = sections.run(program)
+                found.append((sections.seconds.copy(), sum(one.drafted for one in made.rounds)))
+            least, drafts = min(found, key=lambda one: time_within(one[0]) / one[1])
+            total, drafted = total + least, drafted + drafts
+    return {section: 1e6 * total[section] / drafted for section in (*WITHIN, "calls")}
+
+
+def time_within(seconds: Counter[str]) -> float:
+    """The time of all that a drafter does."""
+    return sum(seconds[section] for section in (*WITHIN, "calls"))
+
+
+def all_drafters(llama: CachedLlama, prompts: list[tuple[int, ...]]) -> dict[str, dict[str, float]]:
+    """Look into every drafter."""
+    return {name: of_drafter(llama, name, prompts) for name in COMPUTED}
+
+
+def of_drafters(found: dict[str, dict[str, float]]) -> str:
+    """Return the table of where a drafted token's time goes."""
+    rows = [
+        (name, *(f"{each:.1f}" for each in one.values()), f"{sum(one.values()):.1f}")
+        for name, one in found.items()
+    ]
+    return table("µs a drafted token; products; attention; calls and the rest; together", rows)
+
+
+def of_ceilings(raced: list[Again]) -> str:
+    """Return the table of what a round would have to cost for each goal, on one thread."""
+    rows = []
+    for goal, heat, _, case in (one for one in raced if one.threads == 1):
+        tokens, k, least = case["tokens_per_target_pass"], case["draft_tokens"], GOALS[goal][1][heat]
+        rows.append(
+            (
+                goal,
+                str(heat),
+                label(case),
+                f"{tokens:.2f}",
+                f"{case['verification']:.2f}",
+                f"{case['cost']:.2f}",
+                f"{tokens / case['verification']:.2f}",
+                f"{least:.1f}",
+                f"{(tokens / least - case['verification']) / k:.2f}",
+            )
+        )
+    heads = "; temperature; with; tokens a pass; pass and loop; a draft; if drafts were free; goal; may cost"
+    return table(heads, rows)
 
 
 def all_profiles(llama: CachedLlama, prompts: list[tuple[int, ...]]) -> dict[str, dict[str, float]]:
@@ -490,6 +577,7 @@ def main() -> None:
     }
     narrow = parts.of("without AVX-512", partial(measured, 1, 1, NARROW, OPENBLAS_CORETYPE="Haswell"))
     profiles = parts.of("profile", partial(all_profiles, llama, prompts[:6]))
+    drafters = parts.of("profile of drafters", partial(all_drafters, llama, prompts[:6]))
     texts = {
         "goals": of_goals(raced),
         "sampled": of_cases(runs[0]),
@@ -499,6 +587,8 @@ def main() -> None:
         "misses": of_misses(runs, raced),
         "narrow": of_cases(Run(1, 1, narrow)),
         "profile": of_profile(profiles),
+        "drafters": of_drafters(drafters),
+        "ceilings": of_ceilings(raced),
         "identity": of_identity(identity),
     }
     page = PAGE.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,14 +11,15 @@ from types import SimpleNamespace
 import pytest
 
 from plain_llama import config_of, weights_of
+from test_heads import eagle_weights
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
 import bench  # the script that measures
 
 from speculative.cli.cases import cases_of
-from speculative.cli.trained import TRAINED, kind_named
+from speculative.cli.trained import TRAINED, Kind, kind_named, of_eagle
 from speculative.cost import speedup
-from speculative.model import CachedLlama, Llama
+from speculative.model import CachedLlama, EagleHead, Llama
 
 
 def case(drafter="ngram", median=2.0, predicted=2.0, **more):
@@ -106,7 +108,7 @@ def test_the_fastest_of_each_goal_is_raced_again_on_prompts_it_was_not_chosen_by
     monkeypatch.setattr(bench, "measured", measured)
     raced = bench.all_again(bench.Parts(tmp_path, 1), [bench.Run(1, 1, cases)])
     assert ran == [
-        (threads, f"--drafter {drafter} --verifier {verifier} --seed 100 --draft-tokens 3{tree}")
+        (threads, f"--drafter {drafter} --verifier {verifier} --seed 100 --prompts 40 --draft-tokens 3{tree}")
         for drafter, verifier, tree in (
             ("eagle", "traversal", " --tree sequoia:7"),
             ("draft-kl", "token", ""),
@@ -216,7 +218,7 @@ def test_forecasts_that_missed_have_the_larger_reason_beside_them():
 def test_time_is_counted_once_and_in_the_innermost_section(monkeypatch):
     ticks = count()
     monkeypatch.setattr(bench.time, "perf_counter", lambda: float(next(ticks)))
-    sections = bench.Sections()
+    sections = bench.Sections("drafting")
     inner = sections.of("layers", lambda: None)
     outer = sections.of("cache", lambda: (inner(), inner()))
     drafting = sections.of("drafting", inner)
@@ -237,6 +239,48 @@ def test_a_profile_has_all_sections_and_leaves_the_model_as_it_was(name, monkeyp
     assert tuple(found) == bench.SECTIONS
     assert min(found["layers"], found["cache"], found["laws"], found["loop"]) > 0
     assert (found["drafting"] > 0) == (found["verification"] > 0) == (name is not None)
+
+
+@pytest.fixture
+def of_the_tiny_one(tiny, monkeypatch):
+    """An EAGLE head of random weights for it, as the drafter "tried"."""
+    head = EagleHead(tiny, eagle_weights(vocab_size=5))
+    monkeypatch.setitem(TRAINED, "tried", Kind("heads", lambda _: partial(of_eagle, head)))
+
+
+@pytest.mark.usefixtures("of_the_tiny_one")
+def test_a_drafters_own_time_is_looked_into_and_the_targets_is_left_out(tiny, monkeypatch):
+    attend = bench.session.Buffers.attend
+    found = bench.of_drafter(tiny, "tried", [(1, 2, 1, 2)])
+    assert tuple(found) == ("products", "attention", "calls")
+    assert min(found.values()) > 0
+    assert bench.session.Buffers.attend is attend
+    ((name, *cells),) = rows(bench.of_drafters({"tried": found}))[2:]
+    assert name == "tried"
+    assert float(cells[-1]) == pytest.approx(sum(found.values()), abs=0.051)
+    sections = bench.Sections("target")
+    inner = sections.of("products", lambda: None)
+    ticks = count()
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: float(next(ticks)))
+    sections.run(lambda: (sections.of("target", inner)(), sections.of("calls", inner)()))
+    assert sections.seconds == {"loop": 3, "target": 3, "calls": 2, "products": 1}
+
+
+def test_what_a_draft_may_cost_for_a_goal():
+    one = case(median=1.1)  # 2.5 tokens a pass, 1.25 for pass and loop
+    raced = [bench.Again("Medusa", 1, threads, one) for threads in (1, 2)]
+    (row,) = rows(bench.of_ceilings(raced))[2:]
+    assert row == [
+        "Medusa",
+        "1",
+        "ngram token 3",
+        "2.50",
+        "1.25",
+        "0.10",
+        "2.00",
+        "1.5",
+        f"{(2.5 / 1.5 - 1.25) / 3:.2f}",
+    ]
 
 
 @pytest.fixture
