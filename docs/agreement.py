@@ -30,6 +30,8 @@ PROMPT, NEW_TOKENS = 64, 128
 MODELS, NGRAMS, OTHERS = ("draft", "draft-kl", "draft-tv"), ("5gram", "ngram"), ("neural",)
 """Of models, and of n-grams, the first was trained on the text alone, the others on the target."""
 BLOCKS = "drafts", "pairs", "picture"
+LABELS = {"draft": (14, -8, "left"), "draft-kl": (14, 1, "left"), "5gram": (-8, -12, "right")}
+"""Where names stand that would be in the way of others: points to the right, and upwards."""
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3, "4-gram": 4}
 """The n-gram with less of the context, so that it is an n-gram of that order."""
 
@@ -140,14 +142,13 @@ def picture(found: Mapping[str, Figures]) -> plt.Axes:
     bits = found["target"].bits.mean()
     axes.axvline(bits, color=GREY, linewidth=1, linestyle=":")
     axes.annotate("the target", (bits, 0), (3, 4), ("data", "axes fraction"), "offset points", color=GREY)
-    for kind, colour, side in ((MODELS, VERMILION, "right"), ((*NGRAMS, *OTHERS, *ORDERS), BLUE, "left")):
-        shown = sorted(kind, key=lambda name: found[name].acceptance.mean())
-        for place, name in enumerate(shown):
+    for kind, colour in ((MODELS, VERMILION), ((*NGRAMS, *OTHERS, *ORDERS), BLUE)):
+        for name in kind:
             x, y = (over_prompts(values) for values in found[name][:2])
             middle = float(x.mean), float(y.mean)
             arms = {"xerr": x.high - middle[0], "yerr": y.high - middle[1]}
             axes.errorbar(*middle, fmt="o", color=colour, markersize=5, elinewidth=1, **arms)
-            away = (-12, 10 * place - 13) if kind is MODELS else (6, 5)  # models are close to one another
+            *away, side = LABELS.get(name, (6, 5, "left"))
             axes.annotate(name, middle, away, textcoords="offset points", fontsize=9, ha=side)
     axes.margins(x=0.12)
     axes.set_xlabel("bits a character on held-out plays")

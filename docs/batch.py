@@ -485,9 +485,10 @@ def picture(runs: Sequence[Measured]) -> None:
             ax.plot(batches, [run.roofline(batch, way) for batch in batches], "--", color=colour)
         ax.set_xscale("log", base=2)
         ax.set_xticks(batches, map(str, batches))
-        ax.set_ylim(bottom=0)
         ax.set_title(caption(run, name), **TITLE)
         ax.legend(frameon=False)
+    for ax in panels[:, 0]:
+        ax.set_ylim(bottom=0)  # of its row, when all of it is drawn
     for ax in panels[-1]:
         ax.set_xlabel("texts side by side")
     figure.supylabel("speedup over plain decoding", fontsize=10)
