@@ -62,6 +62,7 @@ def test_a_copy_has_read_nothing_and_shares_no_buffer(again):
         (2, ((), (), ()), "slot 2: give slots from 0 to 1"),
         (-1, ((), (), ()), "slot -1: give slots from 0 to 1"),
         ("a", ((), (), ()), "slot 'a': give slots from 0 to 1"),
+        (0.0, ((), (), ()), "slot 0.0: give slots from 0 to 1"),
         (0, ((7,), (), ()), "token 7 in context (7,) is outside the vocabulary: give tokens from 0 to 6"),
         (1, (5, (), ()), "the context 5 is not made of tokens: give a tuple of ints"),
         (

@@ -159,6 +159,34 @@ def test_heads_have_nothing_to_say_before_the_first_state():
     assert EagleHead(target, eagle_weights())(()) is None
 
 
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ((99, 1), r"token 99 in text .* is outside the vocabulary: give tokens from 0 to 6"),
+        ((-1, 1), "token -1 in text"),
+        ((1, -1), "token -1 in text"),
+        ((1.0, 2), "is not made of tokens: give a tuple of ints"),
+        ("ab", "is not made of tokens: give a tuple of ints"),
+    ],
+)
+def test_contexts_that_are_none(context, message):
+    target = CachedLlama(llama_of(bos_token_id=None)[0])
+    with pytest.raises(ValueError, match=message):
+        EagleHead(target, eagle_weights())(context)(())
+    if context != (1, -1):  # what Medusa's heads read ends before it
+        with pytest.raises(ValueError, match=message):
+            MedusaHeads.of(target, medusa_weights())(context)
+
+
+def test_contexts_are_lists_too():
+    target = CachedLlama(llama_of()[0])
+    for head in (
+        MedusaHeads.of(target, medusa_weights()),
+        lambda text: EagleHead(target, eagle_weights())(text)(()),
+    ):
+        np.testing.assert_array_equal(head([1, 2]), head((1, 2)))
+
+
 def test_a_draft_ends_where_the_target_does():
     llama, _ = llama_of(max_position_embeddings=20, bos_token_id=None)
     head = EagleHead(CachedLlama(llama), eagle_weights())

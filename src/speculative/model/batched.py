@@ -127,7 +127,7 @@ class BatchedLlama:
         """
         checked = dict[int, Question]()
         for slot, (context, tokens, parents) in questions.items():
-            if slot not in range(len(self._sessions)):
+            if not isinstance(slot, int) or not 0 <= slot < len(self._sessions):
                 raise ValueError(f"slot {slot!r}: give slots from 0 to {len(self._sessions) - 1}")
             checked[slot] = self.batch.oracles[slot].tokens(context), tokens, parents
         self._ahead(checked)

@@ -115,7 +115,7 @@ class CachedLlama:
             The beginning moves on in steps of half the limit, so that the cache is made anew once a step:
             after the limit is passed, the model sees between half of it and all of it.
         """
-        return context[self._start(len(context)) :]
+        return tuple(context[self._start(len(context)) :])
 
     @property
     def nbytes(self) -> int:

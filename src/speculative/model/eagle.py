@@ -28,7 +28,7 @@ from speculative.model.llama import Integers, apply, norm, prepared_layer, rotat
 from speculative.model.session import ROOM, Buffers
 from speculative.model.tokens import common
 from speculative.oracle import Oracle, from_logits
-from speculative.oracle.interface import contexts_after
+from speculative.oracle.interface import as_tokens, contexts_after
 
 __all__ = ["EagleHead"]
 
@@ -164,7 +164,8 @@ class EagleHead:
         end = start + len(tokens)
         self._buffers.make_room(end)
         mask = None if sees is None else np.where(sees, np.float32(0), np.float32(-np.inf))[:, None]
-        x = self._embedded[list(tokens)] + product(states, self._combine)[:, : self._config.hidden_size]
+        drafted = as_tokens(tokens, self._config.vocab_size, "text")
+        x = self._embedded[list(drafted)] + product(states, self._combine)[:, : self._config.hidden_size]
         x = filled(x)
         attend = partial(self._buffers.attend, start, mask, 0)
         x = apply(self._layer, x, self._rotation[positions], attend, config=self._config)

@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from speculative._numbers import count
 from speculative.distribution import Context, Row
 from speculative.oracle import Oracle
 
@@ -102,8 +103,7 @@ def fit_ngram(
     ['3/16', '23/32', '3/32']
     """
     text = _checked_text(tokens, vocab_size)
-    if order < 1:
-        raise ValueError(f"order is {order}: give the number of tokens in an n-gram, 1 or more")
+    order = count("order", order)
     if smoothing not in ("kneser-ney", "absolute"):
         raise ValueError(f'smoothing is {smoothing!r}: give "kneser-ney" or "absolute"')
     if not 0 < discount <= 1:

@@ -12,6 +12,7 @@ from speculative.model.blocks import Floats
 from speculative.model.config import LlamaConfig
 from speculative.model.llama import Llama, forward
 from speculative.model.tokens import common
+from speculative.oracle.interface import as_tokens
 
 __all__: list[str] = []
 
@@ -108,8 +109,7 @@ class Session:
 
     def _compute(self, start: int, tokens: Context, nodes: Context, parents: Context) -> None:
         """Compute tokens from position `start` on, and the nodes of a tree behind them, in one pass."""
+        rows = np.array(as_tokens(tokens + nodes, self.llama.config.vocab_size, "text"))
         places, mask = shape_of(len(tokens), parents)
-        hidden = forward(
-            self.llama, np.array(tokens + nodes), start + places, partial(self.buffers.attend, start, mask)
-        )
+        hidden = forward(self.llama, rows, start + places, partial(self.buffers.attend, start, mask))
         self.buffers.hidden[start : start + len(hidden)] = hidden
