@@ -118,10 +118,11 @@ class Measured(NamedTuple):
     def _seconds(self, batch: int, way: Way) -> float:
         """Passes of the sizes that there were, their drafting, and the loop."""
         batches, (_, length) = sorted(self.decodes), way
-        at = [self.decodes[size][way] for size in batches]
         one_round = [
-            median(one.passing) + median(one.drafting) + self.loops[size][length]
-            for size, one in zip(batches, at, strict=True)
+            median(self.decodes[size][way].passing)
+            + median(self.decodes[size][way].drafting)
+            + self.loops[size][length]
+            for size in batches
         ]
         repeats = self.decodes[batch][way].texts
         taken = [np.interp(texts, batches, one_round).sum() for texts in repeats]
@@ -218,8 +219,9 @@ def measure(on: Bench, batch: int, repeats: int) -> tuple[dict[Way, Decodes], di
                 num_draft_tokens=length,
             )
             note(decodes[way], took, [text.rounds for text in made])
-            for found, seconds in zip(decodes[way][2:4], in_turn(slots, using, texts, length), strict=True):
-                found.append(seconds)
+            passing, drafting = in_turn(slots, using, texts, length)
+            decodes[way].passing.append(passing)
+            decodes[way].drafting.append(drafting)
         for length, one in passes.items():
             one.whole.append(least(partial(one_pass, slots, texts, length)))
             one.calls.append(least(partial(one_pass, empty, texts, length)))

@@ -34,7 +34,7 @@ from speculative.cli.trained import TRAINED, kind_named, load_drafter
 from speculative.cost import speedup
 from speculative.model import CachedLlama, cache, eagle, medusa, session
 from speculative.model import llama as layers
-from speculative.oracle import from_logits
+from speculative.oracle import Oracle, from_logits
 
 DOCS = Path(__file__).parent
 PAGE, KEPT = DOCS / "explanation" / "it-pays.md", DOCS / "_build" / "bench"
@@ -427,9 +427,7 @@ def profiled(llama: CachedLlama, case: str, prompts: list[tuple[int, ...]]) -> d
     else:
         target, drafter = load_drafter(name, llama)(oracle, warp, draft.model)
         drafter = replace(drafter, propose=sections.of("drafting", drafter.propose))
-    target = replace(
-        target, row=sections.of("laws", target.row), score_rows=sections.of("laws", target.score_rows)
-    )
+    target = asked_in(sections, "laws", target)
     options: dict[str, Any] = {"max_new_tokens": 128}
     if name is not None:
         options |= {
@@ -450,6 +448,11 @@ def profiled(llama: CachedLlama, case: str, prompts: list[tuple[int, ...]]) -> d
     return {section: 1e6 * total[section] / (128 * len(prompts)) for section in SECTIONS}
 
 
+def asked_in(sections: Sections, name: str, oracle: Oracle) -> Oracle:
+    """Return an oracle whose rows are made in a section."""
+    return replace(oracle, row=sections.of(name, oracle.row), score_rows=sections.of(name, oracle.score_rows))
+
+
 def looked_into(sections: Sections, places: dict[str, tuple[tuple[Any, str], ...]]) -> ExitStack:
     """Make functions sections until the end of a block."""
     stack = ExitStack()
@@ -465,9 +468,7 @@ def of_drafter(llama: CachedLlama, name: str, prompts: list[tuple[int, ...]]) ->
     sections, total, drafted = Sections("target"), Counter[str](), 0
     target, drafter = load_drafter(name, llama)(llama.oracle, temperature(1), draft.model)
     drafter = replace(drafter, propose=sections.of("calls", drafter.propose))
-    target = replace(
-        target, row=sections.of("target", target.row), score_rows=sections.of("target", target.score_rows)
-    )
+    target = asked_in(sections, "target", target)
     options: dict[str, Any] = {"max_new_tokens": 128, "num_draft_tokens": 3}
     with looked_into(sections, WITHIN):
         for seed, prompt in enumerate(prompts):

@@ -164,8 +164,8 @@ class EagleHead:
         end = start + len(tokens)
         self._buffers.make_room(end)
         mask = None if sees is None else np.where(sees, np.float32(0), np.float32(-np.inf))[:, None]
-        drafted = as_tokens(tokens, self._config.vocab_size, "text")
-        x = self._embedded[list(drafted)] + product(states, self._combine)[:, : self._config.hidden_size]
+        checked = as_tokens(tokens, self._config.vocab_size, "text")
+        x = self._embedded[list(checked)] + product(states, self._combine)[:, : self._config.hidden_size]
         x = filled(x)
         attend = partial(self._buffers.attend, start, mask, 0)
         x = apply(self._layer, x, self._rotation[positions], attend, config=self._config)

@@ -34,7 +34,7 @@ EPS = 1e-5
 class NeuralNgram:
     """A function from contexts to logits; see :meth:`of`."""
 
-    places: NDArray[np.intp]  # [P] where the table begins for each place, the last token's at the end
+    starts: NDArray[np.intp]  # [P] where the table begins for each place, the last token's at the end
     table: Floats  # [P (V + 1), H] half the product of each place and token; token V where there is none yet
     layers: tuple[Floats, ...]  # [H, H] each, halved
     output: Floats  # [H, V]
@@ -60,9 +60,9 @@ class NeuralNgram:
 
     def __call__(self, context: Context) -> Floats:
         """The logits of the token after `context`, shape (V,)."""
-        seen = context[-len(self.places) :]
-        tokens = (len(self.bias),) * (len(self.places) - len(seen)) + seen
-        x: Floats = silu(np.add.reduce(self.table[self.places + tokens]))  # [H]
+        seen = context[-len(self.starts) :]
+        tokens = (len(self.bias),) * (len(self.starts) - len(seen)) + seen
+        x: Floats = silu(np.add.reduce(self.table[self.starts + tokens]))  # [H]
         for layer in self.layers:
             scaled: Floats = x / math.sqrt(x @ x + len(x) * EPS)
             x += silu(scaled @ layer)
